@@ -1,0 +1,97 @@
+//===- Assignment.h - A plan expanded to segment x role -> axes -*- C++ -*-===//
+//
+// The rule table (D6) and what follows from it for every value of a function:
+// encodings, reshards, local sizes. Search, ledger and passes all read it here.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_ASSIGNMENT_H
+#define SHARDWRIGHT_COST_MODEL_ASSIGNMENT_H
+
+#include "cost_model/Plan.h"
+#include "cost_model/Reshard.h"
+
+namespace shardwright::cost {
+
+/// The rule table:
+///   stream:        batch:dp  seq:tp if sp
+///   attention:     batch:dp  heads:tp
+///   mlp:           batch:dp  ffn:tp
+///   embed/head/loss: batch:dp  vocab:tp
+///   update:        flat:dp if zero >= 1
+/// An axis of size 1 is never listed.
+std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role);
+
+/// Vocabulary padded for a plan: a multiple of 128 * tp (Megatron). D14.
+int64_t paddedVocab(int64_t vocab, int64_t tp);
+
+/// Global size of a dim or factor under the plan: Batch becomes
+/// dp * microBatch, Vocab its padded size, others stay.
+int64_t plannedSize(const Plan &plan, Role role, int64_t size);
+
+/// Product of the sizes of `axes`.
+int64_t degree(const Plan &plan, const std::vector<Axis> &axes);
+
+/// Encoding of the stream between kinds: [seq, batch, hidden] of Stream.
+Encoding streamEncoding(const Plan &plan);
+/// Encoding of a parameter, from its segment and the roles of its dims.
+Encoding parameterEncoding(const Plan &plan, const Parameter &parameter);
+
+/// One op of a function under a plan.
+struct PlannedOp {
+  std::vector<std::vector<Axis>> factorAxes; ///< per factor of its space
+  std::vector<Encoding> operands;            ///< wanted
+  std::vector<Encoding> results;             ///< produced
+  IterationSpace local;                      ///< with local factor sizes
+};
+
+/// Everything a plan decides about a function. Values: `encodings[v]` is the
+/// encoding in which value v is produced (or arrives as an argument).
+struct PlannedFunction {
+  std::vector<Encoding> encodings;
+  std::vector<PlannedOp> ops;
+  /// Per value: its reshards, and for each of its uses (op operand order, then
+  /// function results, in program order) the value number that serves it.
+  struct ValuePlan {
+    ReshardPlan reshards;
+    struct Use {
+      int op;      ///< index in Function::ops, or -1 for a function result
+      int operand; ///< operand number, or index in Function::results
+      int served;  ///< 0 the produced value, i + 1 the result of step i
+    };
+    std::vector<Use> uses;
+  };
+  std::vector<ValuePlan> values;
+  /// Encodings of the function's results, in order.
+  std::vector<Encoding> results;
+};
+
+/// Encodings of saved and kept values are those their producing function gives
+/// them, so plan forward first, then dataGrad, then weightGrad.
+struct PlannedVariant {
+  PlannedFunction forward, dataGrad, weightGrad;
+};
+
+/// Expands `plan` over the functions of a kind. Rules (D6, D7):
+/// - an operand is wanted with the axes of its factors; a result is produced
+///   with the axes of its factors, partial over axes on its Sum/Max factors;
+/// - an operand that the op declares linear may arrive partial if producer and
+///   op share the segment, and all linear operands agree; the result carries it;
+/// - stream results and stream gradients are wanted in streamEncoding;
+/// - a ParameterGrad result and the Loss stay partial;
+/// - a Saved or Kept result is wanted as the value stands once its partial is
+///   finished (the first reshard that clears it), and adds no collective other
+///   than that finish.
+/// Returns false with `why` if planReshards fails.
+bool planVariant(const Plan &plan, const Kind &kind, const KindVariant &variant,
+                 PlannedVariant &planned, std::string &why);
+
+/// Bytes of one rank's part of a value: planned global size / sharding degree
+/// per dim, times the width of its dtype.
+Bytes localBytes(const Plan &plan, const Value &value, const Encoding &encoding);
+/// Local extents of a value, outer to inner.
+std::vector<int64_t> localShape(const Plan &plan, const Value &value,
+                                const Encoding &encoding);
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_ASSIGNMENT_H

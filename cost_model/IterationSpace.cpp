@@ -1,0 +1,122 @@
+#include "cost_model/IterationSpace.h"
+
+namespace shardwright::cost {
+
+bool roleOfLetter(char letter, Role &role) {
+  switch (letter) {
+  case 'b': role = Role::Batch; return true;
+  case 's': role = Role::Seq; return true;
+  case 't': role = Role::KvSeq; return true;
+  case 'h': role = Role::Hidden; return true;
+  case 'n': role = Role::Heads; return true;
+  case 'g': role = Role::Group; return true;
+  case 'd': role = Role::HeadDim; return true;
+  case 'f': role = Role::Ffn; return true;
+  case 'v': role = Role::Vocab; return true;
+  case 'p': role = Role::Position; return true;
+  case 'e': role = Role::Flat; return true;
+  }
+  return false;
+}
+
+std::string_view name(Role role) {
+  switch (role) {
+  case Role::Batch: return "batch";
+  case Role::Seq: return "seq";
+  case Role::KvSeq: return "kv_seq";
+  case Role::Hidden: return "hidden";
+  case Role::Heads: return "heads";
+  case Role::Group: return "group";
+  case Role::HeadDim: return "head_dim";
+  case Role::Ffn: return "ffn";
+  case Role::Vocab: return "vocab";
+  case Role::Position: return "position";
+  case Role::Flat: return "flat";
+  }
+  return "";
+}
+
+std::string_view name(Segment segment) {
+  switch (segment) {
+  case Segment::Stream: return "stream";
+  case Segment::Attention: return "attention";
+  case Segment::Mlp: return "mlp";
+  case Segment::Embed: return "embed";
+  case Segment::Head: return "head";
+  case Segment::Loss: return "loss";
+  case Segment::Update: return "update";
+  }
+  return "";
+}
+
+std::string_view name(KernelClass kernel) {
+  switch (kernel) {
+  case KernelClass::Gemm: return "gemm";
+  case KernelClass::Attention: return "attention";
+  case KernelClass::AttentionGrad: return "attention_grad";
+  case KernelClass::RowNorm: return "row_norm";
+  case KernelClass::Elementwise: return "elementwise";
+  case KernelClass::ColumnSum: return "column_sum";
+  case KernelClass::Gather: return "gather";
+  case KernelClass::Scatter: return "scatter";
+  case KernelClass::CrossEntropy: return "cross_entropy";
+  case KernelClass::Optimizer: return "optimizer";
+  }
+  return "";
+}
+
+std::string_view name(Precision precision) {
+  switch (precision) {
+  case Precision::Param: return "param";
+  case Precision::Compute: return "compute";
+  case Precision::Stat: return "stat";
+  case Precision::Grad: return "grad";
+  case Precision::Master: return "master";
+  case Precision::Index: return "index";
+  }
+  return "";
+}
+
+int IterationSpace::factorIndex(char letter) const {
+  for (size_t i = 0; i < factors.size(); ++i)
+    if (factors[i].letter == letter)
+      return static_cast<int>(i);
+  return -1;
+}
+
+Flops flopsOf(const IterationSpace &space) {
+  auto size = [&](char letter) {
+    int index = space.factorIndex(letter);
+    return index < 0 ? int64_t(1) : space.factors[index].size;
+  };
+  switch (space.kernel) {
+  case KernelClass::Gemm: {
+    int64_t flops = 2;
+    for (const Factor &factor : space.factors)
+      flops = checkedMul(flops, factor.size);
+    return Flops(flops);
+  }
+  case KernelClass::Attention:
+  case KernelClass::AttentionGrad: {
+    int64_t rows = 1;
+    for (char letter : {'b', 'n', 'g', 'd'})
+      rows = checkedMul(rows, size(letter));
+    int64_t pairs = space.causal
+                        ? checkedMul(size('s'), size('s') + 1) / 2
+                        : checkedMul(size('s'), size('t'));
+    int64_t perPair = space.kernel == KernelClass::Attention ? 4 : 10;
+    return Flops(checkedMul(perPair, checkedMul(rows, pairs)));
+  }
+  case KernelClass::RowNorm:
+  case KernelClass::Elementwise:
+  case KernelClass::ColumnSum:
+  case KernelClass::Gather:
+  case KernelClass::Scatter:
+  case KernelClass::CrossEntropy:
+  case KernelClass::Optimizer:
+    return Flops(0);
+  }
+  return Flops(0);
+}
+
+} // namespace shardwright::cost

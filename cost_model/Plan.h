@@ -1,0 +1,92 @@
+//===- Plan.h - A parallelism plan, as the file says it ---------*- C++ -*-===//
+#ifndef SHARDWRIGHT_COST_MODEL_PLAN_H
+#define SHARDWRIGHT_COST_MODEL_PLAN_H
+
+#include "cost_model/Program.h"
+
+#include <compare>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace shardwright::cost {
+
+enum class DType { F64, F32, BF16, F16, I32 };
+std::string_view name(DType dtype);
+int64_t byteWidth(DType dtype);
+
+/// Index of an axis in Plan::mesh.
+using Axis = uint8_t;
+
+struct MeshAxis {
+  std::string name; ///< "pp", "dp", "tp"
+  int64_t size = 1;
+  bool operator==(const MeshAxis &) const = default;
+};
+
+enum class ScheduleKind { GPipe, OneFOneB };
+std::string_view name(ScheduleKind kind);
+
+/// `count` consecutive layers of one kind under one recompute policy.
+struct StageRun {
+  std::string kind;
+  int64_t count = 0;
+  Recompute recompute = Recompute::None;
+  bool operator==(const StageRun &) const = default;
+};
+struct Stage {
+  std::vector<StageRun> runs;
+  bool operator==(const Stage &) const = default;
+};
+
+struct DTypes {
+  DType param = DType::BF16, compute = DType::BF16, reduce = DType::F32,
+        grad = DType::F32, master = DType::F32;
+  bool operator==(const DTypes &) const = default;
+  DType of(Precision precision) const; ///< Stat is F32 (F64 if compute is F64)
+};
+
+/// The value of a plan.json, schema "shardwright.plan/1". Every degree is
+/// >= 1. Mesh is outer to inner; rank = row-major index over the mesh.
+struct Plan {
+  std::string modelName, modelSha256;
+  std::string clusterName, clusterSha256;
+  std::vector<MeshAxis> mesh; ///< pp, dp, tp (outer to inner), always all three
+  int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1, etp = 1;
+  bool sp = false;
+  int zero = 0; ///< 0 or 1
+  int64_t globalBatch = 1; ///< sequences per step over the whole job
+  int64_t microBatch = 1;  ///< sequences per rank and microbatch
+  int64_t sequence = 0;    ///< tokens per sequence
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
+  int64_t chunks = 1;      ///< virtual stages per rank
+  std::vector<Stage> stages; ///< pp entries
+  DTypes dtypes;
+  bool operator==(const Plan &) const = default;
+
+  int64_t ranks() const { return dp * tp * pp * cp; }
+  int64_t microbatches() const { return globalBatch / (dp * microBatch); }
+};
+
+/// Fills mesh from the degrees: [pp, dp, tp].
+void setMesh(Plan &plan);
+/// Index of the axis named `axis` in plan.mesh; asserts that it exists.
+Axis axisNamed(const Plan &plan, std::string_view axis);
+/// Coordinates of `rank` on the mesh, outer to inner.
+std::vector<int64_t> coordinates(const Plan &plan, int64_t rank);
+
+/// Stages with layers split as evenly as possible (D18: interior floor/ceil,
+/// the first (layers % pp) interior stages take one more), embedding on the
+/// first and head on the last, every layer under `policy`, the last
+/// `layers - fullLayers` of a stage under None when policy is Full and
+/// fullLayers >= 0.
+std::vector<Stage> evenStages(const Program &program, int64_t pp,
+                              Recompute policy, int64_t fullLayers = -1);
+
+/// Canonical text: plan.json with sorted keys and two-space indent, the order
+/// in which equal plans tie. Same value, same bytes.
+std::string canonicalText(const Plan &plan);
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_PLAN_H

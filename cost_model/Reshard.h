@@ -1,0 +1,67 @@
+//===- Reshard.h - From the encoding a value has to those wanted -*- C++ -*-===//
+//
+// The one place that decides collectives inside a function. The cost model
+// prices the list, sw-insert-reshards materializes it; neither decides again.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_RESHARD_H
+#define SHARDWRIGHT_COST_MODEL_RESHARD_H
+
+#include "cost_model/Plan.h"
+
+#include <string>
+#include <vector>
+
+namespace shardwright::cost {
+
+enum class Partial { None, Sum, Max };
+
+/// How a value lies on the mesh: per dim the axes that shard it (outer to
+/// inner) and the axes over which it is still a partial sum or maximum.
+struct Encoding {
+  std::vector<std::vector<Axis>> dims;
+  Partial partial = Partial::None;
+  std::vector<Axis> partialAxes; ///< ascending
+  bool operator==(const Encoding &) const = default;
+};
+
+enum class Collective {
+  AllReduce,
+  AllGather,
+  ReduceScatter,
+  AllToAll,
+  Send,
+  Recv,
+  Slice, ///< local: keeps this rank's part; never in a ledger
+};
+std::string_view name(Collective collective);
+
+/// One collective on one axis list. Values are numbered: 0 is the produced
+/// value, i + 1 the result of step i.
+struct ReshardStep {
+  Collective collective;
+  std::vector<Axis> axes;  ///< the group
+  int dim = -1;            ///< dim gathered, scattered or sliced
+  int source = 0;          ///< value number
+  Encoding result;
+};
+
+struct ReshardPlan {
+  std::vector<ReshardStep> steps;
+  /// Per wanted encoding, the value number that has it.
+  std::vector<int> served;
+};
+
+/// Partials are finished once, into the most sharded wanted encoding
+/// (reduce-scatter if that encoding shards a dim by a partial axis that the
+/// value does not, else all-reduce); each other distinct wanted encoding is
+/// served once from there, by all-gather or slice (D6). A wanted encoding that
+/// keeps the same partial is served by the produced value itself.
+/// Returns false, with `why` set, if the change needs a collective that does
+/// not exist yet (a dim moves from one axis list to an unrelated one).
+bool planReshards(const Encoding &produced, const std::vector<Encoding> &wanted,
+                  ReshardPlan &plan, std::string &why);
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_RESHARD_H
