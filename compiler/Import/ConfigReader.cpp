@@ -1,0 +1,298 @@
+#include "compiler/Import/ConfigReader.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shardwright {
+
+using nlohmann::json;
+
+cost::Failure Problems::failure() const {
+  return {malformed ? cost::FailureKind::Input : cost::FailureKind::Unsupported,
+          messages};
+}
+
+/// JSON text of `value`, ASCII only, at most 60 characters.
+std::string shown(const json &value) {
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true,
+                                json::error_handler_t::replace);
+  constexpr size_t limit = 60;
+  if (text.size() > limit)
+    text = text.substr(0, limit) + "...";
+  return text;
+}
+
+/// `text` without quotes, safe to print.
+static std::string printable(std::string_view text) {
+  std::string quoted = shown(json(std::string(text)));
+  if (quoted.size() >= 2 && quoted.back() == '"')
+    return quoted.substr(1, quoted.size() - 2);
+  return quoted.substr(1);
+}
+
+/// Escapes a member name for a JSON pointer (RFC 6901).
+static std::string escaped(std::string_view key) {
+  std::string result;
+  for (char c : key) {
+    if (c == '~')
+      result += "~0";
+    else if (c == '/')
+      result += "~1";
+    else
+      result += c;
+  }
+  return printable(result);
+}
+
+namespace {
+/// Builds the value while it watches for duplicate keys and depth.
+class StrictSax : public nlohmann::detail::json_sax_dom_parser<json> {
+  using Base = nlohmann::detail::json_sax_dom_parser<json>;
+
+public:
+  explicit StrictSax(json &root) : Base(root, /*allow_exceptions=*/false) {}
+
+  bool start_object(std::size_t count) {
+    path.push_back({{}, "", 0, /*array=*/false});
+    return enter() && Base::start_object(count);
+  }
+  bool start_array(std::size_t count) {
+    path.push_back({{}, "", 0, /*array=*/true});
+    return enter() && Base::start_array(count);
+  }
+  bool end_object() {
+    path.pop_back();
+    return Base::end_object();
+  }
+  bool end_array() {
+    path.pop_back();
+    return Base::end_array();
+  }
+  bool key(std::string &text) {
+    path.back().key = text;
+    if (!path.back().seen.insert(text).second)
+      duplicates.push_back(pointer());
+    return Base::key(text);
+  }
+  bool parse_error(std::size_t, const std::string &,
+                   const nlohmann::detail::exception &error) {
+    message = error.what();
+    return false;
+  }
+
+  std::vector<std::string> duplicates;
+  std::string message;
+
+private:
+  struct Level {
+    std::set<std::string> seen;
+    std::string key;
+    int64_t index;
+    bool array;
+  };
+  bool enter() {
+    constexpr size_t depthLimit = 64;
+    if (path.size() <= depthLimit)
+      return true;
+    message = "more than 64 levels of nesting";
+    return false;
+  }
+  std::string pointer() const {
+    std::string result;
+    for (const Level &level : path)
+      if (!level.array)
+        result += "/" + escaped(level.key);
+    return result;
+  }
+  std::vector<Level> path;
+};
+} // namespace
+
+std::optional<json> parseStrict(std::string_view text, const std::string &file,
+                                Problems &problems) {
+  json root;
+  StrictSax sax(root);
+  bool parsed = json::sax_parse(text.begin(), text.end(), &sax);
+  auto fail = [&](const std::string &message) {
+    problems.malformed = true;
+    problems.messages.push_back(message);
+  };
+  if (!parsed) {
+    // "[json.exception.parse_error.101] parse error at line 1, ...".
+    std::string why = sax.message;
+    if (size_t end = why.find("] "); why.starts_with("[") && end != why.npos)
+      why = why.substr(end + 2);
+    std::string clean;
+    for (char c : why)
+      clean += c >= 0x20 && c < 0x7f ? c : '?';
+    if (clean.size() > 300)
+      clean = clean.substr(0, 300) + "...";
+    fail(file + ": expected JSON, but got " +
+         (text.empty() ? "an empty file" : clean));
+    return std::nullopt;
+  }
+  for (const std::string &where : sax.duplicates)
+    fail(file + "#" + where + ": expected each key once, but got it twice");
+  if (!root.is_object()) {
+    fail(file + ": expected a JSON object, but got " + root.type_name());
+    return std::nullopt;
+  }
+  if (!sax.duplicates.empty())
+    return std::nullopt;
+  return root;
+}
+
+std::string ConfigReader::where(std::string_view key) const {
+  return file + "#" + pointer + "/" + escaped(key);
+}
+void ConfigReader::malformed(std::string_view key, const std::string &what) {
+  problems.malformed = true;
+  problems.messages.push_back(where(key) + ": " + what);
+}
+void ConfigReader::unsupported(std::string_view key, const std::string &what) {
+  problems.messages.push_back(where(key) + ": " + what);
+}
+
+bool ConfigReader::has(std::string_view key) const {
+  auto it = object.find(std::string(key));
+  return it != object.end() && !it->is_null();
+}
+
+const json *ConfigReader::find(std::string_view key) {
+  known.insert(std::string(key));
+  auto it = object.find(std::string(key));
+  return it == object.end() || it->is_null() ? nullptr : &*it;
+}
+
+int64_t ConfigReader::size(std::string_view key, int64_t limit,
+                           int64_t fallback) {
+  const json *value = find(key);
+  if (!value && fallback >= 0)
+    return fallback;
+  std::string wanted =
+      "expected an integer from 1 to " + std::to_string(limit) + ", but got ";
+  if (!value) {
+    malformed(key,
+              wanted +
+                  (object.contains(std::string(key)) ? "null" : "no such key"));
+    return 0;
+  }
+  bool good = value->is_number_unsigned()
+                  ? value->get<uint64_t>() >= 1 &&
+                        value->get<uint64_t>() <= static_cast<uint64_t>(limit)
+                  : value->is_number_integer() && value->get<int64_t>() >= 1 &&
+                        value->get<int64_t>() <= limit;
+  if (!good) {
+    malformed(key, wanted + shown(*value));
+    return 0;
+  }
+  return value->get<int64_t>();
+}
+
+double ConfigReader::number(std::string_view key, double fallback,
+                            bool zeroAllowed) {
+  const json *value = find(key);
+  if (!value)
+    return fallback;
+  double result = value->is_number() ? value->get<double>() : -1.0;
+  if (!std::isfinite(result) || result < 0 || (result == 0 && !zeroAllowed)) {
+    malformed(key, std::string("expected a number ") +
+                       (zeroAllowed ? ">= 0" : "> 0") + ", but got " +
+                       shown(*value));
+    return fallback;
+  }
+  return result;
+}
+
+double ConfigReader::requiredNumber(std::string_view key) {
+  if (!has(key)) {
+    known.insert(std::string(key));
+    malformed(key, "expected a number > 0, but got no such key");
+    return 1.0;
+  }
+  return number(key, 1.0);
+}
+
+bool ConfigReader::flag(std::string_view key, bool fallback) {
+  const json *value = find(key);
+  if (!value)
+    return fallback;
+  if (!value->is_boolean()) {
+    malformed(key, "expected true or false, but got " + shown(*value));
+    return fallback;
+  }
+  return value->get<bool>();
+}
+
+std::string ConfigReader::text(std::string_view key,
+                               std::string_view fallback) {
+  const json *value = find(key);
+  if (!value)
+    return std::string(fallback);
+  if (!value->is_string()) {
+    malformed(key, "expected a string, but got " + shown(*value));
+    return std::string(fallback);
+  }
+  return value->get<std::string>();
+}
+
+void ConfigReader::only(std::string_view key, const json &wanted) {
+  const json *value = find(key);
+  if (!value || *value == wanted)
+    return;
+  if (value->is_object() && value->empty())
+    return;
+  std::string message =
+      "expected " + shown(wanted) + ", but got " + shown(*value);
+  if (value->type() == wanted.type() || wanted.is_null())
+    unsupported(key, message + ", which is not supported");
+  else
+    malformed(key, message);
+}
+
+bool ConfigReader::dropout(std::string_view key) {
+  double rate = number(key, 0.0, /*zeroAllowed=*/true);
+  if (rate < 1.0)
+    return rate > 0.0;
+  malformed(key, "expected a probability below 1, but got " +
+                     shown(object[std::string(key)]));
+  return false;
+}
+
+/// Levenshtein distance, for a hint at a misspelt key.
+static size_t distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j)
+    row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t above = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1,
+                         diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+void ConfigReader::refuseUnknown() {
+  for (const auto &[key, value] : object.items()) {
+    if (known.count(key) || ignored.count(key))
+      continue;
+    std::string hint;
+    if (key.size() < 64)
+      for (const std::string &candidate : known)
+        if (!object.contains(candidate) && distance(key, candidate) <= 2) {
+          hint = "; did you mean \"" + candidate + "\"?";
+          break;
+        }
+    unsupported(key, "expected only known keys, but got " + shown(value) +
+                         " for a key that may change the computation; remove "
+                         "the key if it does not" +
+                         hint);
+  }
+}
+
+} // namespace shardwright
