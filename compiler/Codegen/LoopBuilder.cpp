@@ -1,0 +1,68 @@
+//===- LoopBuilder.cpp - Counted loops in LLVM IR -------------------------===//
+#include "compiler/Codegen/LoopBuilder.h"
+
+using namespace llvm;
+
+namespace shardwright::codegen {
+
+static Values
+emitLoopFrom(IRBuilder<> &builder, Value *first, Value *count,
+             ArrayRef<Value *> initial,
+             function_ref<Values(Value *, ArrayRef<Value *>)> body) {
+  LLVMContext &context = builder.getContext();
+  BasicBlock *before = builder.GetInsertBlock();
+  Function *function = before->getParent();
+  BasicBlock *header = BasicBlock::Create(context, "loop", function);
+  BasicBlock *inside = BasicBlock::Create(context, "body", function);
+  BasicBlock *after = BasicBlock::Create(context, "done", function);
+
+  builder.CreateBr(header);
+  builder.SetInsertPoint(header);
+  PHINode *index = builder.CreatePHI(builder.getInt64Ty(), 2, "i");
+  index->addIncoming(first, before);
+  SmallVector<PHINode *, 4> phis;
+  Values carried;
+  for (Value *value : initial) {
+    PHINode *phi = builder.CreatePHI(value->getType(), 2);
+    phi->addIncoming(value, before);
+    phis.push_back(phi);
+    carried.push_back(phi);
+  }
+  builder.CreateCondBr(builder.CreateICmpSLT(index, count), inside, after);
+
+  builder.SetInsertPoint(inside);
+  Values next = body(index, carried);
+  assert(next.size() == phis.size() && "the body returns what it carries");
+  Value *increment = builder.CreateAdd(index, builder.getInt64(1), "next",
+                                       /*HasNUW=*/true, /*HasNSW=*/true);
+  BasicBlock *latch = builder.GetInsertBlock();
+  builder.CreateBr(header);
+  index->addIncoming(increment, latch);
+  for (auto [phi, value] : llvm::zip(phis, next))
+    phi->addIncoming(value, latch);
+
+  builder.SetInsertPoint(after);
+  return carried;
+}
+
+void emitLoop(IRBuilder<> &builder, Value *count,
+              function_ref<void(Value *)> body) {
+  emitLoop(builder, builder.getInt64(0), count, body);
+}
+
+void emitLoop(IRBuilder<> &builder, Value *first, Value *count,
+              function_ref<void(Value *)> body) {
+  emitLoopFrom(builder, first, count, {},
+               [&](Value *index, ArrayRef<Value *>) {
+                 body(index);
+                 return Values();
+               });
+}
+
+Values emitCarriedLoop(IRBuilder<> &builder, Value *count,
+                       ArrayRef<Value *> initial,
+                       function_ref<Values(Value *, ArrayRef<Value *>)> body) {
+  return emitLoopFrom(builder, builder.getInt64(0), count, initial, body);
+}
+
+} // namespace shardwright::codegen

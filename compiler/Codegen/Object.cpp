@@ -1,0 +1,92 @@
+//===- Object.cpp - LLVM IR to an object file -----------------------------===//
+#include "compiler/Codegen/Object.h"
+
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetOptions.h"
+#include "llvm/TargetParser/Host.h"
+
+using namespace llvm;
+
+namespace shardwright::codegen {
+
+std::unique_ptr<TargetMachine> makeTargetMachine(const std::string &cpu,
+                                                 cost::Failure &failure) {
+  InitializeNativeTarget();
+  InitializeNativeTargetAsmPrinter();
+  const Triple triple(sys::getDefaultTargetTriple());
+  std::string error;
+  const Target *target = TargetRegistry::lookupTarget(triple, error);
+  if (!target) {
+    failure = {cost::FailureKind::Unsupported,
+               {"expected a target that LLVM knows, but got '" + triple.str() +
+                "': " + error}};
+    return nullptr;
+  }
+  TargetOptions options;
+  options.AllowFPOpFusion = FPOpFusion::Fast;
+  options.VecLib = VectorLibrary::LIBMVEC;
+  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
+      triple, cpu, /*Features=*/"", options, Reloc::PIC_, {},
+      CodeGenOptLevel::Aggressive));
+  if (machine && !machine->getMCSubtargetInfo()->isCPUStringValid(cpu))
+    machine = nullptr;
+  if (!machine)
+    failure = {cost::FailureKind::Usage,
+               {"expected a CPU name of '" + triple.str() + "', but got '" +
+                cpu + "'"}};
+  return machine;
+}
+
+void setTarget(Module &module, const TargetMachine &machine) {
+  module.setTargetTriple(machine.getTargetTriple());
+  module.setDataLayout(machine.createDataLayout());
+  for (Function &function : module)
+    if (!function.isDeclaration()) {
+      function.addFnAttr("target-cpu", machine.getTargetCPU());
+      // Frames and unwind tables let profilers and debuggers walk through.
+      function.setUWTableKind(UWTableKind::Default);
+    }
+}
+
+void optimize(Module &module, TargetMachine &machine) {
+  PipelineTuningOptions tuning;
+  tuning.LoopVectorization = true;
+  tuning.SLPVectorization = true;
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager components;
+  ModuleAnalysisManager modules;
+  PassBuilder passes(&machine, tuning);
+  TargetLibraryInfoImpl library(machine.getTargetTriple(),
+                                VectorLibrary::LIBMVEC);
+  functions.registerPass([&] { return TargetLibraryAnalysis(library); });
+  passes.registerModuleAnalyses(modules);
+  passes.registerCGSCCAnalyses(components);
+  passes.registerFunctionAnalyses(functions);
+  passes.registerLoopAnalyses(loops);
+  passes.crossRegisterProxies(loops, functions, components, modules);
+  passes.buildPerModuleDefaultPipeline(OptimizationLevel::O3)
+      .run(module, modules);
+}
+
+bool emitObject(Module &module, TargetMachine &machine,
+                SmallVectorImpl<char> &object, cost::Failure &failure) {
+  raw_svector_ostream stream(object);
+  legacy::PassManager passes;
+  if (machine.addPassesToEmitFile(passes, stream, nullptr,
+                                  CodeGenFileType::ObjectFile)) {
+    failure = {cost::FailureKind::Bug,
+               {"the target machine cannot write object files"}};
+    return false;
+  }
+  passes.run(module);
+  return true;
+}
+
+} // namespace shardwright::codegen

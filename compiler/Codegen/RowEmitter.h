@@ -1,0 +1,31 @@
+//===- RowEmitter.h - Row programs to LLVM IR -------------------*- C++ -*-===//
+//
+// Map, reduce along the row, map (D16). The loops are plain; LLVM's vectorizer
+// makes them wide. Only sums that run along a row or over rows may be
+// reassociated; everything may be contracted to fused multiply-adds; exp, log,
+// sin and cos come from libmvec.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COMPILER_CODEGEN_ROWEMITTER_H
+#define SHARDWRIGHT_COMPILER_CODEGEN_ROWEMITTER_H
+
+#include "compiler/Codegen/RowProgram.h"
+
+#include "llvm/IR/Module.h"
+
+namespace shardwright::codegen {
+
+/// Adds to `module` the function
+///   void name(ptr buffer0, ..., i64 position_origin, i64 column_origin)
+/// Buffers must not overlap. Position of row `row` is position_origin +
+/// row / inner; column c of a row of logits is column_origin + c of the whole.
+llvm::Function *emitRowProgram(const RowProgram &program, llvm::Module &module);
+
+/// Adds the AdamW update of a bucket, as sw_rt_update of
+/// shardwright_program.h.
+llvm::Function *emitUpdate(Element element, const std::string &name,
+                           llvm::Module &module);
+
+} // namespace shardwright::codegen
+
+#endif // SHARDWRIGHT_COMPILER_CODEGEN_ROWEMITTER_H

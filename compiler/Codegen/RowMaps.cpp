@@ -1,0 +1,145 @@
+//===- RowMaps.cpp - Elementwise row ops ----------------------------------===//
+#include "compiler/Codegen/RowContext.h"
+
+#include "llvm/Transforms/Utils/ModuleUtils.h"
+
+#include <numbers>
+
+using namespace llvm;
+
+namespace shardwright::codegen {
+
+/// erf of one element. glibc's vector library has it, but LLVM's table of that
+/// library does not: the call carries the variants itself.
+static Value *emitErf(RowContext &context, Value *x) {
+  Module &module = *context.function->getParent();
+  const bool isDouble = context.type->isDoubleTy();
+  StringRef name = isDouble ? "erf" : "erff";
+  FunctionCallee scalar =
+      module.getOrInsertFunction(name, context.type, context.type);
+  auto *scalarFunction = cast<Function>(scalar.getCallee());
+  scalarFunction->setDoesNotThrow();
+  scalarFunction->setMemoryEffects(MemoryEffects::none());
+  scalarFunction->addFnAttr(Attribute::WillReturn);
+
+  const unsigned lanes = isDouble ? 4 : 8;
+  const std::string vectorName =
+      ("_ZGVdN" + Twine(lanes) + "v_" + name).str();
+  auto *vectorType = FixedVectorType::get(context.type, lanes);
+  FunctionCallee vector =
+      module.getOrInsertFunction(vectorName, vectorType, vectorType);
+  auto *vectorFunction = cast<Function>(vector.getCallee());
+  vectorFunction->setDoesNotThrow();
+  vectorFunction->setMemoryEffects(MemoryEffects::none());
+  vectorFunction->addFnAttr(Attribute::WillReturn);
+  appendToCompilerUsed(module, vectorFunction);
+
+  CallInst *call = context.builder.CreateCall(scalar, x);
+  call->addFnAttr(Attribute::get(
+      module.getContext(), "vector-function-abi-variant",
+      "_ZGV_LLVM_N" + std::to_string(lanes) + "v_" + name.str() + "(" +
+          vectorName + ")"));
+  return call;
+}
+
+/// 2 * sqrt(2 / pi) * (x + 0.044715 x^3): sigmoid of it is (1 + tanh) / 2.
+static constexpr double kTanhFactor =
+    2 * std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+static constexpr double kTanhCubic = 0.044715;
+
+static Value *emitGeluGate(RowContext &context, Value *x, bool approximate) {
+  IRBuilder<> &b = context.builder;
+  if (!approximate) {
+    Value *erf = emitErf(
+        context, b.CreateFMul(x, context.real(std::numbers::sqrt2 / 2)));
+    return b.CreateFMul(context.real(0.5),
+                        b.CreateFAdd(context.real(1), erf));
+  }
+  Value *cubic = b.CreateFAdd(
+      context.real(1),
+      b.CreateFMul(context.real(kTanhCubic), b.CreateFMul(x, x)));
+  return context.sigmoid(
+      b.CreateFMul(b.CreateFMul(context.real(kTanhFactor), x), cubic));
+}
+
+/// d(x * gate(x))/dx = gate + x * gate'.
+static Value *emitGeluSlope(RowContext &context, Value *x, bool approximate) {
+  IRBuilder<> &b = context.builder;
+  Value *gate = emitGeluGate(context, x, approximate);
+  Value *square = b.CreateFMul(x, x);
+  if (!approximate) {
+    // gate' is the normal density exp(-x^2 / 2) / sqrt(2 pi).
+    Value *density = b.CreateFMul(
+        context.exp(b.CreateFMul(context.real(-0.5), square)),
+        context.real(std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2));
+    return b.CreateFAdd(gate, b.CreateFMul(x, density));
+  }
+  // gate' = gate * (1 - gate) * factor * (1 + 3 * cubic * x^2).
+  Value *inner = b.CreateFMul(
+      context.real(kTanhFactor),
+      b.CreateFAdd(context.real(1),
+                   b.CreateFMul(context.real(3 * kTanhCubic), square)));
+  Value *slope = b.CreateFMul(
+      b.CreateFMul(gate, b.CreateFSub(context.real(1), gate)), inner);
+  return b.CreateFAdd(gate, b.CreateFMul(x, slope));
+}
+
+/// Row operand `number` at column `c`; vectors of a whole width have no rows.
+static Values emitMapValues(RowContext &context, const RowOp &op,
+                            ArrayRef<Value *> x) {
+  IRBuilder<> &b = context.builder;
+  switch (op.kind) {
+  case RowOpKind::Add:
+  case RowOpKind::BiasAdd:
+  case RowOpKind::AddPositions:
+    return {b.CreateFAdd(x[0], x[1])};
+  case RowOpKind::Swiglu:
+    return {b.CreateFMul(b.CreateFMul(x[0], context.sigmoid(x[0])), x[1])};
+  case RowOpKind::SwigluGrad: {
+    // silu' = sigmoid * (1 + gate * (1 - sigmoid)).
+    Value *dy = x[0], *gate = x[1], *up = x[2];
+    Value *sigmoid = context.sigmoid(gate);
+    Value *slope = b.CreateFMul(
+        sigmoid,
+        b.CreateFAdd(
+            context.real(1),
+            b.CreateFMul(gate, b.CreateFSub(context.real(1), sigmoid))));
+    return {b.CreateFMul(b.CreateFMul(dy, up), slope),
+            b.CreateFMul(dy, b.CreateFMul(gate, sigmoid))};
+  }
+  case RowOpKind::Gelu:
+    return {b.CreateFMul(x[0], emitGeluGate(context, x[0], op.approximate))};
+  case RowOpKind::GeluGrad:
+    return {b.CreateFMul(x[0], emitGeluSlope(context, x[1], op.approximate))};
+  default:
+    assert(false && "not a map");
+    return {};
+  }
+}
+
+void emitMap(RowContext &context, const RowOp &op) {
+  IRBuilder<> &b = context.builder;
+  SmallVector<Value *> operands, results;
+  for (int number : op.operands)
+    operands.push_back(context.rowOf(number, op.width));
+  if (op.kind == RowOpKind::BiasAdd)
+    operands[1] = context.buffer(op.operands[1]);
+  if (op.kind == RowOpKind::AddPositions)
+    operands[1] = context.at(
+        context.buffer(op.operands[1]),
+        b.CreateMul(b.CreateAdd(context.positionOrigin, context.outer),
+                    context.count(op.width)));
+  for (int number : op.results)
+    results.push_back(context.rowOf(number, op.width));
+
+  emitLoop(b, context.count(op.width), [&](Value *column) {
+    Values x;
+    for (Value *operand : operands)
+      x.push_back(context.load(operand, column));
+    Values y = emitMapValues(context, op, x);
+    for (auto [value, result] : llvm::zip(y, results))
+      context.store(op, value, result, column);
+  });
+}
+
+} // namespace shardwright::codegen

@@ -1,0 +1,146 @@
+//===- RowNorms.cpp - RMS norm and layer norm -----------------------------===//
+#include "compiler/Codegen/RowContext.h"
+
+using namespace llvm;
+
+namespace shardwright::codegen {
+
+/// sum over the row of term(column), times 1 / width.
+static Value *emitRowMean(RowContext &context, int64_t width,
+                          function_ref<Value *(Value *)> term) {
+  Values sums = emitCarriedLoop(
+      context.builder, context.count(width), {context.real(0)},
+      [&](Value *column, ArrayRef<Value *> carried) -> Values {
+        return {context.sum(carried[0], term(column))};
+      });
+  return context.builder.CreateFDiv(
+      sums[0], context.real(static_cast<double>(width)));
+}
+
+static Value *emitInverseRoot(RowContext &context, Value *mean, double eps) {
+  IRBuilder<> &b = context.builder;
+  return b.CreateFDiv(context.real(1),
+                      context.call(Intrinsic::sqrt,
+                                   b.CreateFAdd(mean, context.real(eps))));
+}
+
+/// rstd = 1 / sqrt(mean(x^2) + eps); y = x * rstd * w.
+static void emitRmsNorm(RowContext &context, const RowOp &op) {
+  IRBuilder<> &b = context.builder;
+  Value *x = context.rowOf(op.operands[0], op.width);
+  Value *weight = context.buffer(op.operands[1]);
+  Value *y = context.rowOf(op.results[0], op.width);
+  Value *square = emitRowMean(context, op.width, [&](Value *column) {
+    Value *element = context.load(x, column);
+    return b.CreateFMul(element, element);
+  });
+  Value *rstd = emitInverseRoot(context, square, op.eps);
+  context.store(op, rstd, context.buffer(op.results[1]), context.row);
+  emitLoop(b, context.count(op.width), [&](Value *column) {
+    Value *normal = b.CreateFMul(context.load(x, column), rstd);
+    context.store(op, b.CreateFMul(normal, context.load(weight, column)), y,
+                  column);
+  });
+}
+
+/// dx = rstd * (dy * w - x * rstd^2 * mean(dy * w * x)).
+static void emitRmsNormGrad(RowContext &context, const RowOp &op) {
+  IRBuilder<> &b = context.builder;
+  Value *dy = context.rowOf(op.operands[0], op.width);
+  Value *x = context.rowOf(op.operands[1], op.width);
+  Value *weight = context.buffer(op.operands[2]);
+  Value *rstd = context.load(context.buffer(op.operands[3]), context.row);
+  Value *dx = context.rowOf(op.results[0], op.width);
+  auto weighted = [&](Value *column) {
+    return b.CreateFMul(context.load(dy, column),
+                        context.load(weight, column));
+  };
+  Value *mean = emitRowMean(context, op.width, [&](Value *column) {
+    return b.CreateFMul(weighted(column), context.load(x, column));
+  });
+  Value *factor = b.CreateFMul(b.CreateFMul(rstd, rstd), mean);
+  emitLoop(b, context.count(op.width), [&](Value *column) {
+    Value *along = b.CreateFMul(context.load(x, column), factor);
+    context.store(op,
+                  b.CreateFMul(rstd, b.CreateFSub(weighted(column), along)),
+                  dx, column);
+  });
+}
+
+/// mean and biased variance in two passes; y = (x - mean) * rstd * w + bias.
+static void emitLayerNorm(RowContext &context, const RowOp &op) {
+  IRBuilder<> &b = context.builder;
+  Value *x = context.rowOf(op.operands[0], op.width);
+  Value *weight = context.buffer(op.operands[1]);
+  Value *bias = context.buffer(op.operands[2]);
+  Value *y = context.rowOf(op.results[0], op.width);
+  Value *mean = emitRowMean(context, op.width, [&](Value *column) {
+    return context.load(x, column);
+  });
+  Value *variance = emitRowMean(context, op.width, [&](Value *column) {
+    Value *centred = b.CreateFSub(context.load(x, column), mean);
+    return b.CreateFMul(centred, centred);
+  });
+  Value *rstd = emitInverseRoot(context, variance, op.eps);
+  context.store(op, mean, context.buffer(op.results[1]), context.row);
+  context.store(op, rstd, context.buffer(op.results[2]), context.row);
+  emitLoop(b, context.count(op.width), [&](Value *column) {
+    Value *normal =
+        b.CreateFMul(b.CreateFSub(context.load(x, column), mean), rstd);
+    Value *scaled = b.CreateFMul(normal, context.load(weight, column));
+    context.store(op, b.CreateFAdd(scaled, context.load(bias, column)), y,
+                  column);
+  });
+}
+
+/// With n = (x - mean) * rstd and g = dy * w:
+/// dx = rstd * (g - mean(g) - n * mean(g * n)).
+static void emitLayerNormGrad(RowContext &context, const RowOp &op) {
+  IRBuilder<> &b = context.builder;
+  Value *dy = context.rowOf(op.operands[0], op.width);
+  Value *x = context.rowOf(op.operands[1], op.width);
+  Value *weight = context.buffer(op.operands[2]);
+  Value *mean = context.load(context.buffer(op.operands[3]), context.row);
+  Value *rstd = context.load(context.buffer(op.operands[4]), context.row);
+  Value *dx = context.rowOf(op.results[0], op.width);
+  auto weighted = [&](Value *column) {
+    return b.CreateFMul(context.load(dy, column),
+                        context.load(weight, column));
+  };
+  auto normal = [&](Value *column) {
+    return b.CreateFMul(b.CreateFSub(context.load(x, column), mean), rstd);
+  };
+  Values sums = emitCarriedLoop(
+      b, context.count(op.width), {context.real(0), context.real(0)},
+      [&](Value *column, ArrayRef<Value *> carried) -> Values {
+        Value *g = weighted(column);
+        return {context.sum(carried[0], g),
+                context.sum(carried[1], b.CreateFMul(g, normal(column)))};
+      });
+  Value *width = context.real(static_cast<double>(op.width));
+  Value *meanOfG = b.CreateFDiv(sums[0], width);
+  Value *meanOfGn = b.CreateFDiv(sums[1], width);
+  emitLoop(b, context.count(op.width), [&](Value *column) {
+    Value *centred = b.CreateFSub(weighted(column), meanOfG);
+    Value *along = b.CreateFMul(normal(column), meanOfGn);
+    context.store(op, b.CreateFMul(rstd, b.CreateFSub(centred, along)), dx,
+                  column);
+  });
+}
+
+void emitNorm(RowContext &context, const RowOp &op) {
+  switch (op.kind) {
+  case RowOpKind::RmsNorm:
+    return emitRmsNorm(context, op);
+  case RowOpKind::RmsNormGrad:
+    return emitRmsNormGrad(context, op);
+  case RowOpKind::LayerNorm:
+    return emitLayerNorm(context, op);
+  case RowOpKind::LayerNormGrad:
+    return emitLayerNormGrad(context, op);
+  default:
+    assert(false && "not a norm");
+  }
+}
+
+} // namespace shardwright::codegen

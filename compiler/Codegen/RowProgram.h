@@ -1,0 +1,101 @@
+//===- RowProgram.h - A fused group of row ops as plain data ----*- C++ -*-===//
+//
+// What the row emitter turns into one function. No LLVM and no MLIR type here,
+// so that a test can write one down by hand.
+//
+// A program runs over `outer * inner` rows: outer is the sequence, inner the
+// sequences of the microbatch. Every buffer is dense; a row of a tensor with
+// `width` elements starts at row * width. Row statistics have one element a
+// row; weights and tables have no rows.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COMPILER_CODEGEN_ROWPROGRAM_H
+#define SHARDWRIGHT_COMPILER_CODEGEN_ROWPROGRAM_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace shardwright::codegen {
+
+enum class Element { F32, F64 };
+
+/// In the formulas x, y, ... are elements of a row, `row` numbers rows, `c`
+/// columns, `s` is row / inner. Operands and results in the order written.
+enum class RowOpKind {
+  // Maps.
+  Add,        ///< (x, y) -> x + y
+  BiasAdd,    ///< (x, bias[width]) -> x + bias
+  Swiglu,     ///< (gate, up) -> gate * sigmoid(gate) * up
+  SwigluGrad, ///< (dy, gate, up) -> dgate, dup
+  Gelu,       ///< (x) -> gelu(x), tanh form if `approximate`, else erf
+  GeluGrad,   ///< (dy, x) -> dx
+  AddPositions, ///< (x, table[p, width]) -> x + table[origin + s]
+  Rope,       ///< (x) -> x rotated by position, per head of headDim columns
+  // Norms: reduce along the row, then map.
+  RmsNorm,       ///< (x, w[width]) -> y, rstd[row]
+  RmsNormGrad,   ///< (dy, x, w, rstd) -> dx
+  LayerNorm,     ///< (x, w, bias) -> y, mean[row], rstd[row]
+  LayerNormGrad, ///< (dy, x, w, mean, rstd) -> dx
+  // Cross entropy over a row of logits; columns of this rank start at the
+  // column origin, those at or past validColumns count as -inf.
+  MaxLogit,    ///< (logits) -> max[row]
+  SumExp,      ///< (logits, max) -> sum[row] of exp(logit - max)
+  TargetLogit, ///< (logits, labels) -> logit of the label, 0 if not here
+  SoftmaxGrad, ///< (logits, max, sum, labels) -> scale * (softmax - onehot)
+  // Sums over rows.
+  TokenLoss, ///< (max, sum, target) -> [1] scale * sum(log(sum) + max - target)
+  ColumnSum, ///< (x) -> [width] sum of rows
+  RmsNormWeightGrad,   ///< (dy, x, rstd) -> [width] sum of dy * x * rstd
+  LayerNormWeightGrad, ///< (dy, x, mean, rstd) -> sum of dy * (x - mean) * rstd
+  AddPositionsGrad,    ///< (dy) -> table[p, width], sum over the rows of a position
+};
+
+/// Whether ops of this kind sum over rows, and so cannot share a row loop.
+bool reducesRows(RowOpKind kind);
+
+struct RowOp {
+  RowOpKind kind = RowOpKind::Add;
+  std::vector<int> operands; ///< buffer numbers
+  std::vector<int> results;  ///< buffer numbers
+  int64_t width = 1;         ///< columns of a row
+  /// Results are added to what their buffers hold.
+  bool accumulate = false;
+  double eps = 0;            ///< norms
+  double scale = 1;          ///< SoftmaxGrad, TokenLoss
+  int64_t validColumns = 0;  ///< cross entropy, global
+  int64_t tableRows = 0;     ///< AddPositionsGrad: p
+  bool approximate = false;  ///< Gelu
+  bool inverse = false;      ///< Rope: rotate back (its gradient)
+  int64_t headDim = 0;       ///< Rope
+  std::vector<double> inverseFrequencies = {}; ///< Rope: headDim / 2
+  bool operator==(const RowOp &) const = default;
+};
+
+struct RowProgram {
+  std::string name; ///< of the function
+  Element element = Element::F32;
+  int64_t outer = 1, inner = 1;
+  int buffers = 0;
+  std::vector<RowOp> ops;
+};
+
+/// How a config scales rotary frequencies.
+struct RopeScaling {
+  enum class Kind { None, Linear, Llama3 } kind = Kind::None;
+  double factor = 1;
+  double lowFreqFactor = 1, highFreqFactor = 4;
+  double originalMaxPositions = 8192;
+};
+
+/// theta^(-2i / headDim) for i < headDim / 2, scaled.
+/// Llama 3: wavelengths up to original / high stay, those past original / low
+/// are divided by the factor, those between are blended linearly in
+/// original / wavelength. Source: Hugging Face transformers,
+/// modeling_rope_utils.py, _compute_llama3_parameters.
+std::vector<double> ropeInverseFrequencies(double theta, int64_t headDim,
+                                           const RopeScaling &scaling);
+
+} // namespace shardwright::codegen
+
+#endif // SHARDWRIGHT_COMPILER_CODEGEN_ROWPROGRAM_H

@@ -1,0 +1,85 @@
+//===- RowRope.cpp - Rotary position embedding ----------------------------===//
+//
+// Hugging Face's convention: column i of a head turns with column
+// i + headDim / 2 by the angle position * inverse frequency i. The angles of a
+// position are shared by its rows and heads; they are formed in f64 whatever
+// the element type.
+//
+//===----------------------------------------------------------------------===//
+#include "compiler/Codegen/RowContext.h"
+
+#include "llvm/IR/Constants.h"
+
+using namespace llvm;
+
+namespace shardwright::codegen {
+
+static GlobalVariable *frequencyTable(RowContext &context, const RowOp &op) {
+  Module &module = *context.function->getParent();
+  Constant *table = ConstantDataArray::get(
+      module.getContext(), ArrayRef<double>(op.inverseFrequencies));
+  auto *global =
+      new GlobalVariable(module, table->getType(), /*isConstant=*/true,
+                         GlobalValue::PrivateLinkage, table, "frequencies");
+  global->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
+  global->setAlignment(Align(32));
+  return global;
+}
+
+void emitRopeTables(RowContext &context, size_t number) {
+  IRBuilder<> &b = context.builder;
+  const RowOp &op = context.program.ops[number];
+  auto [cosines, sines] = context.ropeTables[number];
+  GlobalVariable *frequencies = frequencyTable(context, op);
+  Value *position = b.CreateSIToFP(
+      b.CreateAdd(context.positionOrigin, context.outer), b.getDoubleTy());
+  emitLoop(b, context.count(op.headDim / 2), [&, cosines = cosines,
+                                              sines = sines](Value *pair) {
+    Value *frequency = b.CreateLoad(
+        b.getDoubleTy(),
+        b.CreateInBoundsGEP(b.getDoubleTy(), frequencies, pair));
+    Value *angle = b.CreateFMul(position, frequency);
+    Value *cosine = context.call(Intrinsic::cos, angle);
+    Value *sine = context.call(Intrinsic::sin, angle);
+    if (op.inverse)
+      sine = b.CreateFNeg(sine);
+    if (context.program.element == Element::F32) {
+      cosine = b.CreateFPTrunc(cosine, context.type);
+      sine = b.CreateFPTrunc(sine, context.type);
+    }
+    b.CreateStore(cosine, context.at(cosines, pair));
+    b.CreateStore(sine, context.at(sines, pair));
+  });
+}
+
+void emitRope(RowContext &context, size_t number) {
+  IRBuilder<> &b = context.builder;
+  const RowOp &op = context.program.ops[number];
+  auto [cosines, sines] = context.ropeTables[number];
+  Value *x = context.rowOf(op.operands[0], op.width);
+  Value *y = context.rowOf(op.results[0], op.width);
+  Value *half = context.count(op.headDim / 2);
+  emitLoop(
+      b, context.count(op.width / op.headDim),
+      [&, cosines = cosines, sines = sines](Value *head) {
+        Value *start = b.CreateMul(head, context.count(op.headDim));
+        Value *lowX = context.at(x, start), *lowY = context.at(y, start);
+        Value *highX = context.at(lowX, half), *highY = context.at(lowY, half);
+        emitLoop(b, half, [&](Value *pair) {
+          Value *low = context.load(lowX, pair);
+          Value *high = context.load(highX, pair);
+          Value *cosine = context.load(cosines, pair);
+          Value *sine = context.load(sines, pair);
+          context.store(op,
+                        b.CreateFSub(b.CreateFMul(low, cosine),
+                                     b.CreateFMul(high, sine)),
+                        lowY, pair);
+          context.store(op,
+                        b.CreateFAdd(b.CreateFMul(high, cosine),
+                                     b.CreateFMul(low, sine)),
+                        highY, pair);
+        });
+      });
+}
+
+} // namespace shardwright::codegen

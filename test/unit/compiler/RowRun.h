@@ -1,0 +1,36 @@
+//===- RowRun.h - Runs a row program in this process ------------*- C++ -*-===//
+#ifndef SHARDWRIGHT_TEST_UNIT_COMPILER_ROWRUN_H
+#define SHARDWRIGHT_TEST_UNIT_COMPILER_ROWRUN_H
+
+#include "compiler/Codegen/RowProgram.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace shardwright::codegen {
+
+using Buffers = std::vector<std::vector<double>>;
+
+struct RowRun {
+  RowProgram program;
+  Buffers buffers; ///< contents before; empty where `labels` has the number
+  std::map<int, std::vector<int32_t>> labels;
+  int64_t positionOrigin = 0, columnOrigin = 0;
+};
+
+/// Compiles the program as executables are compiled (O3, object file), links
+/// it into this process and runs it. Returns the buffers afterwards, converted
+/// to double; throws if memory around a buffer was touched.
+Buffers execute(const RowRun &run);
+
+/// Text of the optimized LLVM IR of a program.
+std::string optimizedText(const RowProgram &program);
+
+/// AdamW update of buffers master, m, v, grad, param.
+Buffers executeUpdate(Element element, const Buffers &buffers,
+                      const std::vector<double> &scalars);
+
+} // namespace shardwright::codegen
+
+#endif // SHARDWRIGHT_TEST_UNIT_COMPILER_ROWRUN_H
