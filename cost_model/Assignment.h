@@ -59,6 +59,11 @@ struct PlannedFunction {
       int served;  ///< 0 the produced value, i + 1 the result of step i
     };
     std::vector<Use> uses;
+    /// Per step: the index of the op that it stands before (ops.size(): after
+    /// the last). All-reduce, reduce-scatter and slice, which shrink what is
+    /// alive, stand right behind what they read; an all-gather stands right
+    /// before the first use of its result.
+    std::vector<int> before;
   };
   std::vector<ValuePlan> values;
   /// Encodings of the function's results, in order.
@@ -74,8 +79,13 @@ struct PlannedVariant {
 /// Expands `plan` over the functions of a kind. Rules (D6, D7):
 /// - an operand is wanted with the axes of its factors; a result is produced
 ///   with the axes of its factors, partial over axes on its Sum/Max factors;
-/// - an operand that the op declares linear may arrive partial if producer and
-///   op share the segment, and all linear operands agree; the result carries it;
+/// - an operand that the op declares linear may arrive partial (sum) if producer
+///   and op share the segment, no factor of the op is sharded by the partial
+///   axes, and: the op is a Gemm (linear in each operand apart) and no other
+///   operand is partial, or it is another op (linear in all its linear operands
+///   together, as `add`) and all of them are partial over the same axes. The
+///   result carries the partial;
+/// - tokens and labels arrive sharded by batch only;
 /// - stream results and stream gradients are wanted in streamEncoding;
 /// - a ParameterGrad result and the Loss stay partial;
 /// - a Saved or Kept result is wanted as the value stands once its partial is

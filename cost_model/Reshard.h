@@ -52,11 +52,14 @@ struct ReshardPlan {
   std::vector<int> served;
 };
 
-/// Partials are finished once, into the most sharded wanted encoding
-/// (reduce-scatter if that encoding shards a dim by a partial axis that the
-/// value does not, else all-reduce); each other distinct wanted encoding is
-/// served once from there, by all-gather or slice (D6). A wanted encoding that
-/// keeps the same partial is served by the produced value itself.
+/// Partials are finished once, into the most sharded wanted encoding: a
+/// reduce-scatter for every dim that this encoding shards further by partial
+/// axes of a sum, then one all-reduce over the partial axes that are left
+/// (a maximum is always all-reduced). Most sharded: most axes reduce-scattered,
+/// ties by order of `wanted`. Every distinct wanted encoding is then served
+/// once from the finished value, slices first, all-gathers last (D6). A wanted
+/// encoding that keeps the same partial is served by the produced value itself.
+/// No wanted encoding, no step.
 /// Returns false, with `why` set, if the change needs a collective that does
 /// not exist yet (a dim moves from one axis list to an unrelated one).
 bool planReshards(const Encoding &produced, const std::vector<Encoding> &wanted,
