@@ -37,10 +37,31 @@ struct Schedule {
   std::vector<int64_t> slots;               ///< per stage, activation slots
 };
 
+/// What the actions mean to whoever runs them:
+/// - BackwardData of a microbatch runs, layer by layer in reverse, the data
+///   gradient and at once the weight gradient of the layer (so values kept for
+///   it live for one layer only). BackwardWeight, which follows at once, marks
+///   the end of the microbatch and frees its slot.
+/// - One buffer each holds the stream that leaves, the gradient that arrives
+///   and the gradient that leaves; a stream that arrives goes into its slot.
+///   So Forward of the next microbatch comes after SendForward of this one,
+///   and likewise backward. verify() checks that too.
+/// - `slot` is set for Forward, BackwardData, BackwardWeight and RecvForward;
+///   it is 0 elsewhere.
+///
+/// The global order: a clock on which Forward takes 1 and a Backward pair 2,
+/// transfers take none and happen when their receiver starts to use them; ties:
+/// transfers before computation, then by stage, then by microbatch.
+///
 /// GPipe: all forwards, then all backwards in reverse order of microbatch.
 /// 1F1B (PipeDream-flush): stage i warms up with min(M, pp - i - 1) forwards.
 /// Every B is followed at once by its W.
 Schedule makeSchedule(ScheduleKind kind, int64_t stages, int64_t microbatches);
+
+/// Slots of `stage` in that schedule, without making it: GPipe holds every
+/// microbatch, 1F1B min(M, pp - stage).
+int64_t slotCount(ScheduleKind kind, int64_t stages, int64_t microbatches,
+                  int64_t stage);
 
 /// Simulates rendezvous without buffering and slot life with code of its own:
 /// every F, B and W exactly once per microbatch, in dependency order; sends
