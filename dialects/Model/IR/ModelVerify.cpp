@@ -1,0 +1,344 @@
+//===- ModelVerify.cpp - Verifiers of the model dialect -------------------===//
+//
+// Labels (`contract_c1`) are those of the op descriptions and of
+// test/Dialect/Model/invalid.mlir.
+//
+//===----------------------------------------------------------------------===//
+#include "dialects/Model/IR/ModelOps.h"
+
+using namespace mlir;
+using namespace shardwright;
+using namespace shardwright::model;
+
+namespace {
+
+/// Constraints that every compute op shares:
+/// space_c1: letters are known and stand once in a tensor;
+/// space_c2: a tensor has one dim per letter;
+/// space_c3: dims with one letter have one size.
+/// Encodings of the types are not looked at.
+LogicalResult verifyLetters(Operation *op, const DimLetters &letters) {
+  if (letters.operands.size() != op->getNumOperands() ||
+      letters.results.size() != op->getNumResults())
+    return op->emitOpError()
+           << "expected the spec to name " << op->getNumOperands()
+           << " operands and " << op->getNumResults() << " result, but got "
+           << letters.operands.size() << " and " << letters.results.size();
+  struct Seen {
+    int64_t size = -1;
+    std::string where;
+  };
+  Seen seen[128];
+  auto check = [&](const std::string &where, StringRef dims,
+                   Type type) -> LogicalResult {
+    auto shape = cast<RankedTensorType>(type).getShape();
+    for (auto [index, letter] : llvm::enumerate(dims)) {
+      cost::Role role;
+      if (!cost::roleOfLetter(letter, role)) // space_c1
+        return op->emitOpError() << "expected letters of " << where
+                                 << " to be known, but got '" << letter << "'";
+      if (dims.find(letter) != index) // space_c1
+        return op->emitOpError() << "expected letters of " << where
+                                 << " to differ, but got \"" << dims << "\"";
+    }
+    if (shape.size() != dims.size()) // space_c2
+      return op->emitOpError()
+             << "expected " << where << " to have " << dims.size()
+             << " dims (\"" << dims << "\"), but got " << shape.size();
+    for (auto [letter, size] : llvm::zip(dims, shape)) {
+      Seen &first = seen[static_cast<unsigned char>(letter) & 127];
+      if (first.size < 0) {
+        first = {size, where};
+      } else if (first.size != size) { // space_c3
+        return op->emitOpError()
+               << "expected dim '" << letter << "' of " << where
+               << " to equal that of " << first.where << " (" << first.size
+               << "), but got " << size;
+      }
+    }
+    return success();
+  };
+  for (auto [index, type] : llvm::enumerate(op->getOperandTypes()))
+    if (failed(check("operand " + std::to_string(index),
+                     letters.operands[index], type)))
+      return failure();
+  for (auto [index, type] : llvm::enumerate(op->getResultTypes()))
+    if (failed(check("result " + std::to_string(index), letters.results[index],
+                     type)))
+      return failure();
+  return success();
+}
+
+/// norm_c1: a norm needs at least one letter besides the row's.
+LogicalResult verifyNorm(Operation *op, StringRef letters,
+                         llvm::function_ref<DimLetters()> dimLetters) {
+  if (letters.size() < 2) // norm_c1
+    return op->emitOpError()
+           << "expected at least 2 letters, but got \"" << letters << "\"";
+  return verifyLetters(op, dimLetters());
+}
+
+/// vocab_c1: the unpadded vocabulary is positive.
+LogicalResult verifyVocab(Operation *op, const DimLetters &letters,
+                          int64_t validVocab) {
+  if (validVocab < 1) // vocab_c1
+    return op->emitOpError()
+           << "expected valid_vocab to be at least 1, but got " << validVocab;
+  return verifyLetters(op, letters);
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Linear ops
+//===----------------------------------------------------------------------===//
+
+LogicalResult ContractOp::verify() {
+  DimLetters letters = getDimLetters();
+  if (failed(verifyLetters(*this, letters)))
+    return failure();
+  const std::string all[] = {letters.operands[0], letters.operands[1],
+                             letters.results[0]};
+  for (const std::string &dims : all)
+    for (char letter : dims) {
+      int count = 0;
+      for (const std::string &other : all)
+        count += other.find(letter) != std::string::npos;
+      if (count < 2) // contract_c1
+        return emitOpError() << "expected letter '" << letter
+                             << "' to stand in two of lhs, rhs and result, but "
+                                "got \""
+                             << getSpec() << "\"";
+    }
+  return success();
+}
+
+LogicalResult AddOp::verify() { return verifyLetters(*this, getDimLetters()); }
+
+LogicalResult BiasAddOp::verify() {
+  if (!getLetters().ends_with(getBiasLetters())) // bias_add_c1
+    return emitOpError() << "expected bias_letters to end letters (\""
+                         << getLetters() << "\"), but got \""
+                         << getBiasLetters() << "\"";
+  return verifyLetters(*this, getDimLetters());
+}
+
+LogicalResult ColumnSumOp::verify() {
+  DimLetters letters = getDimLetters();
+  if (failed(verifyLetters(*this, letters)))
+    return failure();
+  for (char letter : letters.results[0])
+    if (letters.operands[0].find(letter) == std::string::npos) // column_sum_c1
+      return emitOpError() << "expected letter '" << letter
+                           << "' of the result to stand in the input, but got "
+                              "\""
+                           << getSpec() << "\"";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Norms
+//===----------------------------------------------------------------------===//
+
+LogicalResult RmsNormOp::verify() {
+  if (!(getEps().convertToDouble() > 0)) // norm_c2
+    return emitOpError() << "expected eps to be positive, but got "
+                         << getEps().convertToDouble();
+  return verifyNorm(*this, getLetters(), [&] { return getDimLetters(); });
+}
+LogicalResult RmsNormGradOp::verify() {
+  return verifyNorm(*this, getLetters(), [&] { return getDimLetters(); });
+}
+LogicalResult RmsNormWeightGradOp::verify() {
+  return verifyNorm(*this, getLetters(), [&] { return getDimLetters(); });
+}
+LogicalResult LayerNormOp::verify() {
+  if (!(getEps().convertToDouble() > 0)) // norm_c2
+    return emitOpError() << "expected eps to be positive, but got "
+                         << getEps().convertToDouble();
+  return verifyNorm(*this, getLetters(), [&] { return getDimLetters(); });
+}
+LogicalResult LayerNormGradOp::verify() {
+  return verifyNorm(*this, getLetters(), [&] { return getDimLetters(); });
+}
+LogicalResult LayerNormWeightGradOp::verify() {
+  return verifyNorm(*this, getLetters(), [&] { return getDimLetters(); });
+}
+
+//===----------------------------------------------------------------------===//
+// Attention
+//===----------------------------------------------------------------------===//
+
+LogicalResult RopeOp::verify() {
+  if (!getLetters().contains('s')) // rope_c1
+    return emitOpError() << "expected letters to contain 's', but got \""
+                         << getLetters() << "\"";
+  if (failed(verifyLetters(*this, getDimLetters())))
+    return failure();
+  int64_t width = getInput().getType().getShape().back();
+  if (width % 2 != 0) // rope_c2
+    return emitOpError() << "expected the last dim to be even, but got "
+                         << width;
+  if (!(getTheta().convertToDouble() > 0)) // rope_c3
+    return emitOpError() << "expected theta to be positive, but got "
+                         << getTheta().convertToDouble();
+  return success();
+}
+
+/// attention_c1: a causal mask needs as many keys as queries.
+static LogicalResult verifyCausal(Operation *op, bool causal, int64_t queries,
+                                  int64_t keys) {
+  if (causal && queries != keys) // attention_c1
+    return op->emitOpError() << "expected causal attention to have as many keys"
+                                " as queries ("
+                             << queries << "), but got " << keys;
+  return success();
+}
+
+LogicalResult AttentionOp::verify() {
+  if (failed(verifyLetters(*this, getDimLetters())))
+    return failure();
+  return verifyCausal(*this, getCausal(), getQ().getType().getDimSize(0),
+                      getK().getType().getDimSize(0));
+}
+
+LogicalResult AttentionGradOp::verify() {
+  if (failed(verifyLetters(*this, getDimLetters())))
+    return failure();
+  return verifyCausal(*this, getCausal(), getQ().getType().getDimSize(0),
+                      getK().getType().getDimSize(0));
+}
+
+//===----------------------------------------------------------------------===//
+// Activations and the update
+//===----------------------------------------------------------------------===//
+
+LogicalResult SwigluOp::verify() {
+  return verifyLetters(*this, getDimLetters());
+}
+LogicalResult SwigluGradOp::verify() {
+  return verifyLetters(*this, getDimLetters());
+}
+LogicalResult GeluOp::verify() { return verifyLetters(*this, getDimLetters()); }
+LogicalResult GeluGradOp::verify() {
+  return verifyLetters(*this, getDimLetters());
+}
+LogicalResult AdamwOp::verify() {
+  return verifyLetters(*this, getDimLetters());
+}
+
+//===----------------------------------------------------------------------===//
+// Vocabulary
+//===----------------------------------------------------------------------===//
+
+LogicalResult EmbeddingOp::verify() {
+  return verifyLetters(*this, getDimLetters());
+}
+LogicalResult EmbeddingGradOp::verify() {
+  return verifyLetters(*this, getDimLetters());
+}
+LogicalResult AddPositionsOp::verify() {
+  if (failed(verifyLetters(*this, getDimLetters())))
+    return failure();
+  int64_t sequence = getInput().getType().getDimSize(0);
+  int64_t rows = getTable().getType().getDimSize(0);
+  if (rows < sequence) // add_positions_c1
+    return emitOpError() << "expected the table to have at least " << sequence
+                         << " rows, but got " << rows;
+  return success();
+}
+LogicalResult AddPositionsGradOp::verify() {
+  return verifyLetters(*this, getDimLetters());
+}
+LogicalResult MaxLogitOp::verify() {
+  return verifyVocab(*this, getDimLetters(), getValidVocab());
+}
+LogicalResult SumExpOp::verify() {
+  return verifyVocab(*this, getDimLetters(), getValidVocab());
+}
+LogicalResult TargetLogitOp::verify() {
+  return verifyLetters(*this, getDimLetters());
+}
+LogicalResult TokenLossOp::verify() {
+  return verifyLetters(*this, getDimLetters());
+}
+LogicalResult SoftmaxGradOp::verify() {
+  return verifyVocab(*this, getDimLetters(), getValidVocab());
+}
+
+//===----------------------------------------------------------------------===//
+// Structure
+//===----------------------------------------------------------------------===//
+
+LogicalResult KindOp::verify() {
+  if (getBody().empty()) // kind_c1
+    return emitOpError() << "expected a body, but got none";
+  return success();
+}
+
+LogicalResult ReturnOp::verify() {
+  auto kind = cast<KindOp>((*this)->getParentOp());
+  auto wanted = kind.getFunctionType().getResults();
+  if (getNumOperands() != wanted.size()) // return_c1
+    return emitOpError() << "expected " << wanted.size()
+                         << " operands as '@" << kind.getSymName()
+                         << "' has results, but got " << getNumOperands();
+  for (auto [index, type] : llvm::enumerate(getOperandTypes()))
+    if (type != wanted[index]) // return_c2
+      return emitOpError() << "expected operand " << index << " to have type "
+                           << wanted[index] << ", but got " << type;
+  return success();
+}
+
+LogicalResult ParamOp::verify() {
+  RankedTensorType type = getTensorType();
+  StringRef letters = getLetters();
+  int64_t rank = type.getRank();
+  if (static_cast<int64_t>(letters.size()) != rank) // param_c1
+    return emitOpError() << "expected one letter per dim (" << rank
+                         << "), but got \"" << letters << "\"";
+  for (auto [index, letter] : llvm::enumerate(letters)) {
+    cost::Role role;
+    if (!cost::roleOfLetter(letter, role) ||
+        letters.find(letter) != index) // param_c2
+      return emitOpError() << "expected letters to be known and to differ, but "
+                              "got \""
+                           << letters << "\"";
+  }
+  if (static_cast<int64_t>(getHfStrides().size()) != rank) // param_c3
+    return emitOpError() << "expected one stride per dim (" << rank
+                         << "), but got " << getHfStrides().size();
+  // param_c4: the last element lies inside the tensor of the file. A padded
+  // vocabulary reaches past it, so only unpadded dims count.
+  int64_t elements = 1;
+  for (int64_t extent : getHfShape())
+    elements *= extent;
+  int64_t last = getHfOffset();
+  for (auto [letter, size, stride] :
+       llvm::zip(letters, type.getShape(), getHfStrides()))
+    if (letter != 'v')
+      last += (size - 1) * stride;
+  if (getHfOffset() < 0 || last >= elements) // param_c4
+    return emitOpError() << "expected elements to lie inside the " << elements
+                         << " of hf_shape, but got element " << last;
+  if (getIndex() < 0) // param_c5
+    return emitOpError() << "expected index to be at least 0, but got "
+                         << getIndex();
+  return success();
+}
+
+LogicalResult StackOp::verify() {
+  for (Attribute run : getRuns()) {
+    auto pair = dyn_cast<ArrayAttr>(run);
+    if (!pair || pair.size() != 2 || !isa<StringAttr>(pair[0]) ||
+        !isa<IntegerAttr>(pair[1])) // stack_c1
+      return emitOpError() << "expected each run to be [\"kind\", count], but "
+                              "got "
+                           << run;
+    if (cast<IntegerAttr>(pair[1]).getInt() < 1) // stack_c2
+      return emitOpError() << "expected the count of " << pair[0]
+                           << " to be at least 1, but got "
+                           << cast<IntegerAttr>(pair[1]).getInt();
+  }
+  return success();
+}
