@@ -1,0 +1,86 @@
+//===- PointToPoint.cpp - Send and receive between two ranks --------------===//
+//
+// A send and its receive are one exchange of a group of two: the same checks
+// and deadlines hold. The ledger books it at the sender, under the axis on
+// which the two ranks differ.
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/src/Exchange.h"
+
+using namespace shardwright::runtime;
+
+namespace {
+
+/// Axes on which ranks a and b differ.
+uint32_t axesBetween(const Mesh &mesh, int a, int b) {
+  uint32_t mask = 0;
+  for (uint32_t i = 0; i < mesh.getAxes().size(); ++i)
+    if (mesh.coordinate(a, 1u << i) != mesh.coordinate(b, 1u << i))
+      mask |= 1u << i;
+  return mask;
+}
+
+enum class Direction { Send, Receive };
+
+sw_rt_status transfer(sw_rt_context &context, Direction direction, int peer,
+                      sw_rt_dtype dtype, const void *source, void *target,
+                      int64_t count, bool book) {
+  if (peer < 0 || peer >= context.transport->getSize() ||
+      peer == context.rank())
+    return context.fail(SW_RT_INVALID_ARGUMENT,
+                        "expected peer of send or recv to be another rank "
+                        "below " +
+                            std::to_string(context.transport->getSize()) +
+                            ", but got " + std::to_string(peer));
+  const size_t ranks = static_cast<size_t>(context.transport->getSize());
+  context.sendNumber.resize(ranks);
+  context.receiveNumber.resize(ranks);
+  const bool sends = direction == Direction::Send;
+  Group pair;
+  pair.axes = axesBetween(context.mesh, context.rank(), peer);
+  pair.axesName = context.mesh.name(pair.axes);
+  pair.members = {context.rank(), peer};
+  pair.number = (sends ? context.sendNumber
+                       : context.receiveNumber)[static_cast<size_t>(peer)]++;
+  Exchange exchange(context, pair, Call::Send, dtype, SW_RT_SUM, count);
+  if (sw_rt_status status = exchange.begin(book && sends))
+    return status;
+  const int64_t bytes = count * exchange.width();
+  if (!sends)
+    return exchange.receive(1, 0, {target}, bytes);
+  exchange.post(1, 0, source, bytes);
+  return exchange.drain();
+}
+
+} // namespace
+
+sw_rt_status shardwright::runtime::sendUnbooked(sw_rt_context &context,
+                                                int peer, const void *data,
+                                                int64_t bytes) {
+  // bf16 is the two-byte type; an odd length is padded by the caller.
+  return transfer(context, Direction::Send, peer, SW_RT_BF16, data, nullptr,
+                  bytes / 2, false);
+}
+
+sw_rt_status shardwright::runtime::receiveUnbooked(sw_rt_context &context,
+                                                   int peer, void *data,
+                                                   int64_t bytes) {
+  return transfer(context, Direction::Receive, peer, SW_RT_BF16, nullptr, data,
+                  bytes / 2, false);
+}
+
+extern "C" {
+
+sw_rt_status sw_rt_send(sw_rt_context *context, int32_t peer, sw_rt_dtype dtype,
+                        const void *buffer, int64_t count) {
+  return transfer(*context, Direction::Send, peer, dtype, buffer, nullptr,
+                  count, true);
+}
+
+sw_rt_status sw_rt_recv(sw_rt_context *context, int32_t peer, sw_rt_dtype dtype,
+                        void *buffer, int64_t count) {
+  return transfer(*context, Direction::Receive, peer, dtype, nullptr, buffer,
+                  count, true);
+}
+
+} // extern "C"

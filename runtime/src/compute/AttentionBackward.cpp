@@ -1,0 +1,125 @@
+//===- AttentionBackward.cpp - Gradients of tiled attention ---------------===//
+//
+// Dao, FlashAttention-2, arXiv:2307.08691, algorithm 2, with the tiles of
+// queries outside: probabilities are computed again from the scores and the
+// saved log of the sum of exponentials.
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/src/compute/Attention.h"
+#include "runtime/src/compute/Softmax.h"
+
+using namespace shardwright::runtime;
+
+namespace {
+
+template <typename T> struct Backward {
+  const AttentionTiling &tiling;
+  const T *dO, *q, *k, *v, *o, *lse;
+  T *dq, *dk, *dv;
+
+  int64_t scratchElements() const {
+    return tiling.rows * (3 * tiling.shape.d + 2 * tiling.columns + 1);
+  }
+
+  void tile(int64_t head, int64_t first, int64_t positions, T *scratch) const {
+    const int64_t g = tiling.shape.g, d = tiling.shape.d;
+    const int64_t rows = positions * g, stride = tiling.keyStride();
+    T *queries = scratch, *dOutput = queries + tiling.rows * d,
+      *dQueries = dOutput + tiling.rows * d,
+      *scores = dQueries + tiling.rows * d,
+      *dScores = scores + tiling.rows * tiling.columns,
+      *delta = dScores + tiling.rows * tiling.columns;
+    const T scale = static_cast<T>(tiling.shape.scale);
+    packRows(tiling, q, first, positions, head, scale, queries);
+    packRows(tiling, dO, first, positions, head, T(1), dOutput);
+    std::fill_n(dQueries, rows * d, T(0));
+    for (int64_t row = 0; row < rows; ++row) {
+      const T *output = o + tiling.query(first + row / g, head) + row % g * d;
+      T sum = 0;
+      for (int64_t i = 0; i < d; ++i)
+        sum += dOutput[row * d + i] * output[i];
+      delta[row] = sum;
+    }
+    const int64_t keys = tiling.keysOf(first + positions - 1);
+    for (int64_t key = 0; key < keys; key += tiling.columns) {
+      const int64_t width = std::min(tiling.columns, keys - key);
+      const int64_t at = tiling.key(key, head);
+      gemm(Transpose::No, Transpose::Yes, rows, width, d, T(1), queries, d,
+           k + at, stride, T(0), scores, width);
+      gemm(Transpose::No, Transpose::Yes, rows, width, d, T(1), dOutput, d,
+           v + at, stride, T(0), dScores, width);
+      for (int64_t row = 0; row < rows; ++row) {
+        const int64_t position = first + row / g;
+        softmaxGradRow(scores + row * width, dScores + row * width,
+                       tiling.validIn(position, key, width), width,
+                       lse[tiling.stat(position, head) + row % g], delta[row]);
+      }
+      gemm(Transpose::Yes, Transpose::No, width, d, rows, T(1), scores, width,
+           dOutput, d, T(1), dv + at, stride);
+      // queries carry the scale already.
+      gemm(Transpose::Yes, Transpose::No, width, d, rows, T(1), dScores, width,
+           queries, d, T(1), dk + at, stride);
+      gemm(Transpose::No, Transpose::No, rows, d, width, scale, dScores, width,
+           k + at, stride, T(1), dQueries, d);
+    }
+    for (int64_t s = 0; s < positions; ++s)
+      std::copy_n(dQueries + s * g * d, g * d,
+                  dq + tiling.query(first + s, head));
+  }
+
+  void run(sw_rt_context &context) const {
+    const size_t bytes =
+        static_cast<size_t>(tiling.shape.t * tiling.keyStride()) * sizeof(T);
+    std::memset(dk, 0, bytes);
+    std::memset(dv, 0, bytes);
+    forEachHead<T>(context, tiling, scratchElements(),
+                   [&](int64_t head, T *scratch) {
+                     for (int64_t s = 0; s < tiling.shape.s;
+                          s += tiling.positions)
+                       tile(head, s,
+                            std::min(tiling.positions, tiling.shape.s - s),
+                            scratch);
+                   });
+  }
+};
+
+template <typename T>
+void backward(sw_rt_context &context, const AttentionTiling &tiling,
+              const void *d_o, const void *q, const void *k, const void *v,
+              const void *o, const void *lse, void *dq, void *dk, void *dv) {
+  Backward<T>{tiling,
+              static_cast<const T *>(d_o),
+              static_cast<const T *>(q),
+              static_cast<const T *>(k),
+              static_cast<const T *>(v),
+              static_cast<const T *>(o),
+              static_cast<const T *>(lse),
+              static_cast<T *>(dq),
+              static_cast<T *>(dk),
+              static_cast<T *>(dv)}
+      .run(context);
+}
+
+} // namespace
+
+extern "C" void sw_rt_attention_bwd(sw_rt_context *context, sw_rt_dtype dtype,
+                                    const sw_rt_attention_shape *shape,
+                                    const void *d_o, const void *q,
+                                    const void *k, const void *v, const void *o,
+                                    const void *lse, void *dq, void *dk,
+                                    void *dv) {
+  const int64_t start = nowNanoseconds();
+  const AttentionTiling tiling(*shape);
+  if (dtype == SW_RT_F32)
+    backward<float>(*context, tiling, d_o, q, k, v, o, lse, dq, dk, dv);
+  else if (dtype == SW_RT_F64)
+    backward<double>(*context, tiling, d_o, q, k, v, o, lse, dq, dk, dv);
+  else
+    context->fail(SW_RT_UNSUPPORTED,
+                  std::string("expected a host attention gradient in f32 or "
+                              "f64, but got ") +
+                      name(dtype));
+  context->ledger.flops[context->phase] +=
+      10 * tiling.heads() * shape->g * shape->d * tiling.pairs();
+  context->trace.add("attention_bwd", "compute", start);
+}

@@ -1,0 +1,111 @@
+//===- AttentionForward.cpp - Tiled attention with an online softmax ------===//
+//
+// Dao, FlashAttention-2, arXiv:2307.08691, algorithm 1: a tile of queries meets
+// the tiles of keys one after the other; running maximum and sum rescale the
+// output. The largest intermediate is one tile of scores.
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/src/compute/Attention.h"
+#include "runtime/src/compute/Softmax.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace shardwright::runtime;
+
+namespace {
+
+template <typename T> struct Forward {
+  const AttentionTiling &tiling;
+  const T *q, *k, *v;
+  T *o, *lse;
+
+  int64_t scratchElements() const {
+    return tiling.rows * (2 * tiling.shape.d + tiling.columns + 2);
+  }
+
+  /// Positions [first, first + positions) of one head.
+  void tile(int64_t head, int64_t first, int64_t positions, T *scratch) const {
+    const int64_t g = tiling.shape.g, d = tiling.shape.d;
+    const int64_t rows = positions * g;
+    T *queries = scratch, *output = queries + tiling.rows * d,
+      *scores = output + tiling.rows * d,
+      *maximum = scores + tiling.rows * tiling.columns,
+      *sum = maximum + tiling.rows;
+    packRows(tiling, q, first, positions, head,
+             static_cast<T>(tiling.shape.scale), queries);
+    std::fill_n(output, rows * d, T(0));
+    std::fill_n(maximum, rows, -std::numeric_limits<T>::infinity());
+    std::fill_n(sum, rows, T(0));
+    const int64_t keys = tiling.keysOf(first + positions - 1);
+    for (int64_t key = 0; key < keys; key += tiling.columns) {
+      const int64_t width = std::min(tiling.columns, keys - key);
+      gemm(Transpose::No, Transpose::Yes, rows, width, d, T(1), queries, d,
+           k + tiling.key(key, head), tiling.keyStride(), T(0), scores, width);
+      for (int64_t row = 0; row < rows; ++row) {
+        const int64_t valid = tiling.validIn(first + row / g, key, width);
+        const T rescale = softmaxRow(scores + row * width, valid, width,
+                                     maximum[row], sum[row]);
+        if (rescale != T(1))
+          for (int64_t i = 0; i < d; ++i)
+            output[row * d + i] *= rescale;
+      }
+      gemm(Transpose::No, Transpose::No, rows, d, width, T(1), scores, width,
+           v + tiling.key(key, head), tiling.keyStride(), T(1), output, d);
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t position = first + row / g, member = row % g;
+      T *target = o + tiling.query(position, head) + member * d;
+      const T factor = sum[row] > 0 ? T(1) / sum[row] : T(0);
+      for (int64_t i = 0; i < d; ++i)
+        target[i] = output[row * d + i] * factor;
+      lse[tiling.stat(position, head) + member] =
+          maximum[row] + std::log(sum[row]);
+    }
+  }
+
+  void run(sw_rt_context &context) const {
+    forEachHead<T>(context, tiling, scratchElements(),
+                   [&](int64_t head, T *scratch) {
+                     for (int64_t s = 0; s < tiling.shape.s;
+                          s += tiling.positions)
+                       tile(head, s,
+                            std::min(tiling.positions, tiling.shape.s - s),
+                            scratch);
+                   });
+  }
+};
+
+} // namespace
+
+extern "C" void sw_rt_attention_fwd(sw_rt_context *context, sw_rt_dtype dtype,
+                                    const sw_rt_attention_shape *shape,
+                                    const void *q, const void *k, const void *v,
+                                    void *o, void *lse) {
+  const int64_t start = nowNanoseconds();
+  const AttentionTiling tiling(*shape);
+  if (dtype == SW_RT_F32)
+    Forward<float>{tiling,
+                   static_cast<const float *>(q),
+                   static_cast<const float *>(k),
+                   static_cast<const float *>(v),
+                   static_cast<float *>(o),
+                   static_cast<float *>(lse)}
+        .run(*context);
+  else if (dtype == SW_RT_F64)
+    Forward<double>{tiling,
+                    static_cast<const double *>(q),
+                    static_cast<const double *>(k),
+                    static_cast<const double *>(v),
+                    static_cast<double *>(o),
+                    static_cast<double *>(lse)}
+        .run(*context);
+  else
+    context->fail(SW_RT_UNSUPPORTED,
+                  std::string("expected host attention in f32 or f64, but "
+                              "got ") +
+                      name(dtype));
+  context->ledger.flops[context->phase] +=
+      4 * tiling.heads() * shape->g * shape->d * tiling.pairs();
+  context->trace.add("attention_fwd", "compute", start);
+}
