@@ -12,6 +12,9 @@
 
 namespace shardwright::cost {
 
+/// Every buffer of the arena starts at a multiple of this.
+inline constexpr int64_t arenaAlignment = 256;
+
 /// Parameters of one layer that are reduced, updated and gathered together.
 /// Key: (axes whose partial must be summed besides the data axis, decay).
 struct Bucket {
@@ -34,9 +37,25 @@ struct ParameterBlock {
 /// Data ranks over which optimizer state is sharded: dp if zero >= 1, else 1.
 int64_t zeroDegree(const Plan &plan);
 
+/// A tensor that several kinds use (tied embedding), where it occurs first.
+struct SharedParameter {
+  std::string name;
+  int kind, parameter;
+};
+/// In order of first use over the kinds; Bucket::parameters of a shared block
+/// are indices in this list.
+std::vector<SharedParameter> sharedParameters(const Program &program);
+/// Stages that run a kind with the shared parameter `name`, ascending.
+std::vector<int64_t> ownerStages(const Program &program, const Plan &plan,
+                                 std::string_view name);
+
 /// Block of the unshared parameters of `kind`. Buckets are ordered by
-/// (extraReduceAxes, decay first), parameters by index.
+/// (extraReduceAxes, decay first), parameters by index, one right behind the
+/// other. The second form takes the planned first variant instead of planning.
 ParameterBlock parameterBlock(const Plan &plan, const Kind &kind);
+ParameterBlock parameterBlock(const Plan &plan, const Kind &kind,
+                              const KindVariant &variant,
+                              const PlannedVariant &planned);
 /// Block of the shared parameters that stage `stage` owns (tied embedding).
 ParameterBlock sharedBlock(const Plan &plan, const Program &program,
                            int64_t stage);
@@ -57,18 +76,74 @@ int64_t pack(const std::vector<Interval> &intervals,
              std::vector<int64_t> &offsets);
 
 /// Bytes of one activation slot of a run: per layer the stream that enters
-/// (aligned 256) and each saved value (aligned 256).
+/// (aligned 256; none if the kind takes none) and each saved value (aligned
+/// 256).
 Bytes savedBytesPerLayer(const Plan &plan, const Kind &kind,
                          const KindVariant &variant,
                          const PlannedVariant &planned);
 
-/// Bytes of workspace of one function: every value that is not an argument, a
-/// stream/saved/parameter-gradient/loss result, with the results of its
-/// reshards; kept values and attention scratch are part of it.
-Bytes workspaceBytes(const Plan &plan, const Function &function,
-                     const PlannedFunction &planned);
+/// A temporary of the functions of a variant.
+struct Temporary {
+  enum Where { Forward, DataGrad, WeightGrad } function; ///< that defines it
+  ValueId value;
+  /// Version of the value: 0 as produced, i + 1 after reshard step i. The first
+  /// one, where an all-reduce works in place.
+  int version;
+  Interval interval;
+};
+/// Temporaries of the forward function, and those of data gradient and weight
+/// gradient, whose ops form one line of time because kept values live from the
+/// one into the other. Rules:
+/// - time counts events: for every op the reshard steps that stand before it
+///   (by value, then step), then the op; steps that stand behind the last op;
+/// - a value or step result is alive from the event that makes it to the last
+///   event that reads it, inclusive; a kept value to its last reader in the
+///   weight gradient;
+/// - an all-reduce works in the buffer of what it reads, unless the same
+///   version has a reader after it;
+/// - arguments (but kept ones) and what is returned as stream, saved value,
+///   parameter gradient or loss lie elsewhere, together with everything that is
+///   all-reduced in place into them. Kernels bring no scratch.
+struct Temporaries {
+  std::vector<Temporary> forward, backward;
+};
+Temporaries temporariesOf(const Plan &plan, const KindVariant &variant,
+                          const PlannedVariant &planned);
+/// The larger of the packed forward and the packed backward temporaries.
+Bytes workspaceBytes(const Plan &plan, const KindVariant &variant,
+                     const PlannedVariant &planned);
 
+/// What one layer of a kind holds and does per microbatch on one rank. Depends
+/// on dp, tp, sp, zero, microBatch and dtypes of the plan only, so a caller may
+/// remember it across plans that share them.
+struct LayerFacts {
+  ParameterBlock block;
+  /// Of one microbatch; phases Forward, DataGrad and WeightGrad only.
+  std::map<LedgerKey, LedgerEntry> collectives;
+  Flops forward, dataGrad, weightGrad;
+  Bytes saved;     ///< savedBytesPerLayer
+  Bytes workspace; ///< workspaceBytes
+  Bytes staging;   ///< largest of its collectives in the three functions
+};
+/// The plan is legal (Rules.h).
+LayerFacts layerFacts(const Plan &plan, const Kind &kind,
+                      const KindVariant &variant);
+
+/// Memory of one rank of `stage`. Parts:
+/// - parameters: elements of all layer blocks and the shared block * param
+///   width; gradients: the same * grad width;
+/// - optimizer: 3 * elements / zeroDegree * master width (master, m, v);
+/// - saved: slots * the sum of savedBytesPerLayer over the stage's layers;
+/// - p2p: one aligned stream each for the stream that leaves and the gradient
+///   that arrives (unless last stage) and the gradient that leaves (unless
+///   first);
+/// - comm: the largest staging of any collective of the step, aligned;
+/// - workspace: the largest workspaceBytes of the stage's kinds + two aligned
+///   streams, between which the gradient passes from layer to layer.
 MemoryParts memoryOf(const Program &program, const Plan &plan, int64_t stage);
+/// The same for every stage, planning every kind once.
+std::vector<MemoryParts> memoryOfStages(const Program &program,
+                                        const Plan &plan);
 
 } // namespace shardwright::cost
 

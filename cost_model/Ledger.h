@@ -2,7 +2,34 @@
 //
 // Three ledgers must agree as integers: predicted (here, from Program and
 // Plan), counted (sw-count-ledger, from the partitioned IR) and measured (the
-// runtime's trace). D9.
+// runtime's trace). D9. They share these rules and no code.
+//
+// M = microbatches per step; widths are those of the plan's dtypes; payload is
+// the bytes of this rank's input. Entries of zero calls, and phases of zero
+// flops, are absent.
+//
+// Phases forward, data_grad, weight_grad:
+// - every reshard step of a function, but slices, counts once per layer of
+//   every run of the stage and per microbatch, on its mesh axes, with the bytes
+//   of the value that it reads (this rank's part);
+// - `send` and `recv` on "pp", M calls each, payload M * bytes of this rank's
+//   stream (compute dtype): forward send unless last stage, forward recv unless
+//   first, data_grad send unless first, data_grad recv unless last. A recv
+//   counts the bytes that arrive.
+// Phase reduce, per bucket of every layer's parameter block, and then per
+// bucket of the shared block, in this order, in place in the gradients, payload
+// bucket elements (padding included) * grad width:
+// 1. all_reduce over the bucket's extra axes, if there are any;
+// 2. shared block only: all_reduce over "pp" between the stages that own the
+//    block, if more than one does;
+// 3. dp > 1: all_reduce over "dp" (zero 0) or reduce_scatter over "dp" (zero 1).
+// Phase update:
+// - zero 1 and dp > 1: per bucket all_gather over "dp" of this rank's updated
+//   parameters, payload elements / dp * param width;
+// - more than one rank: one all_reduce over "world" of two f64 values, the
+//   square of the gradient norm and the loss: 16 bytes.
+// Flops: flopsOf the local iteration space of every op of the three functions,
+// per layer and microbatch; recomputed ops count in data_grad.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHARDWRIGHT_COST_MODEL_LEDGER_H
@@ -33,8 +60,11 @@ struct LedgerEntry {
   Bytes payload; ///< bytes of this rank's input, summed over calls
   bool operator==(const LedgerEntry &) const = default;
 };
+/// Name of the group over `axes`: "tp", "dp+tp" in mesh order.
+std::string axisName(const Plan &plan, const std::vector<Axis> &axes);
 
-/// Parts of the static arena, bytes of one rank (D10).
+/// Parts of the static arena, bytes of one rank (D10); rules at memoryOf in
+/// Layout.h.
 struct MemoryParts {
   Bytes parameters, gradients, optimizer;
   Bytes saved;     ///< activation slots
@@ -52,8 +82,11 @@ struct Ledger {
   bool operator==(const Ledger &) const = default;
 };
 
-/// What one rank of `stage` does in one optimizer step.
+/// What one rank of `stage` does in one optimizer step. The plan is legal
+/// (Rules.h).
 Ledger predictLedger(const Program &program, const Plan &plan, int64_t stage);
+/// The same for every stage, planning every kind once.
+std::vector<Ledger> predictLedgers(const Program &program, const Plan &plan);
 
 /// JSON-free text, one line an entry, sorted; what tests diff.
 std::string text(const Ledger &ledger);
