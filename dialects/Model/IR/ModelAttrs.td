@@ -28,14 +28,18 @@ def Model_Part : Model_Enum<"Part", "function of a kind", [
   I32EnumAttrCase<"Forward", 0, "forward">,
   I32EnumAttrCase<"DataGrad", 1, "data_grad">,
   I32EnumAttrCase<"WeightGrad", 2, "weight_grad">]>;
-def Model_PartAttr : EnumAttr<Model_Dialect, Model_Part, "part">;
+def Model_PartAttr : EnumAttr<Model_Dialect, Model_Part, "part"> {
+  let assemblyFormat = "`<` $value `>`";
+}
 
 // Same numbers as cost::Recompute.
 def Model_Recompute : Model_Enum<"Recompute", "recompute policy", [
   I32EnumAttrCase<"None", 0, "none">,
   I32EnumAttrCase<"Selective", 1, "selective">,
   I32EnumAttrCase<"Full", 2, "full">]>;
-def Model_RecomputeAttr : EnumAttr<Model_Dialect, Model_Recompute, "recompute">;
+def Model_RecomputeAttr : EnumAttr<Model_Dialect, Model_Recompute, "recompute"> {
+  let assemblyFormat = "`<` $value `>`";
+}
 
 // Same numbers as cost::Init and as sw_rt_parameter.init.
 def Model_Init : Model_Enum<"Init", "initial values of a parameter", [

@@ -28,7 +28,7 @@ class Model_ComputeOp<string mnemonic, dag operands, dag attributes,
       (ins Model_SegmentAttr:$segment, OptionalAttr<StrAttr>:$label),
       attributes);
   let assemblyFormat = [{
-    operands `in` $segment (`label` $label^)? attr-dict `:`
+    operands `in` `` $segment (`label` $label^)? attr-dict `:`
     functional-type(operands, results)
   }];
   let hasVerifier = 1;

@@ -75,7 +75,7 @@ def Model_ParamOp : Model_Op<"param", [Symbol]> {
                        F64Attr:$init_scale,
                        BoolAttr:$decay,
                        DefaultValuedAttr<StrAttr, "\"\"">:$shared);
-  let assemblyFormat = "$sym_name `:` $type `in` $segment `init` $init attr-dict";
+  let assemblyFormat = "$sym_name `:` $type `in` `` $segment `init` `` $init attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getTensorType() {

@@ -13,7 +13,7 @@ def Plan_ReshardOp : Op<Plan_Dialect, "reshard", [Pure]> {
                        DefaultValuedAttr<Int64Attr, "-1">:$dim);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    $input $collective `axes` $axes (`dim` $dim^)? attr-dict `:`
+    $input `` $collective `axes` $axes (`dim` $dim^)? attr-dict `:`
     type($input) `->` type($result)
   }];
   let hasVerifier = 1;

@@ -94,7 +94,7 @@ def Rt_AllReduceOp
     : Rt_CollectiveOp<"all_reduce", (ins Rt_ReduceKindAttr:$reduce)> {
   let summary = "Calls sw_rt_all_reduce";
   let assemblyFormat = [{
-    $input `->` $output `axes` $axes $reduce `count` $count `:` $dtype attr-dict
+    $input `->` $output `axes` $axes `` $reduce `count` $count `:` $dtype attr-dict
   }];
 }
 
@@ -109,7 +109,7 @@ def Rt_ReduceScatterOp
     : Rt_CollectiveOp<"reduce_scatter", (ins Rt_ReduceKindAttr:$reduce)> {
   let summary = "Calls sw_rt_reduce_scatter";
   let assemblyFormat = [{
-    $input `->` $output `axes` $axes $reduce `count` $count `:` $dtype attr-dict
+    $input `->` $output `axes` $axes `` $reduce `count` $count `:` $dtype attr-dict
   }];
 }
 

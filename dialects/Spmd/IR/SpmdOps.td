@@ -17,7 +17,7 @@ def Spmd_AllReduceOp : Spmd_Op<"all_reduce"> {
                        Spmd_ReduceKindAttr:$reduce);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = [{
-    $input `axes` $axes $reduce attr-dict `:` type($input) `->` type($result)
+    $input `axes` $axes `` $reduce attr-dict `:` type($input) `->` type($result)
   }];
   let hasVerifier = 1;
 }
