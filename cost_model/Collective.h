@@ -1,0 +1,67 @@
+//===- Collective.h - Time of a collective ----------------------*- C++ -*-===//
+//
+// NCCL's own model: every algorithm and protocol is priced and the cheapest
+// one runs. Formulas and constants: NCCL 2.30 src/graph/tuning.cc, in our own
+// words and code. How the tuner's times relate to measured ones (a floor, a
+// ramp, a rate) is data of the cluster file.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_COLLECTIVE_H
+#define SHARDWRIGHT_COST_MODEL_COLLECTIVE_H
+
+#include "cost_model/Hardware.h"
+#include "cost_model/Reshard.h"
+
+#include <string_view>
+
+namespace shardwright::cost {
+
+/// How a group lies on the nodes of a cluster.
+struct Placement {
+  int64_t ranks = 1;   ///< members
+  int64_t perNode = 1; ///< members on one node
+  int64_t nodes = 1;
+  int64_t sharing = 1; ///< groups of the same kind that use a node's NICs
+  bool operator==(const Placement &) const = default;
+};
+
+/// A group of `ranks` members, `stride` ranks apart, on nodes of
+/// `ranksPerNode`. The other ranks of the nodes are in groups of the same kind
+/// that communicate at the same time.
+///   nodes of 8, stride 1, 8 ranks:  8 per node, 1 node,  1 sharing
+///   nodes of 8, stride 8, 4 ranks:  1 per node, 4 nodes, 8 sharing
+///   nodes of 8, stride 2, 16 ranks: 4 per node, 4 nodes, 2 sharing
+Placement placeGroup(int64_t ranks, int64_t stride, int64_t ranksPerNode);
+
+enum class Algorithm { None, Ring, Tree, Nvls, NvlsTree, Direct };
+enum class Protocol { Ll, Ll128, Simple };
+std::string_view name(Algorithm algorithm);
+std::string_view name(Protocol protocol);
+
+struct CollectiveTime {
+  Seconds time;
+  Algorithm algorithm = Algorithm::None;
+  Protocol protocol = Protocol::Simple;
+};
+
+/// Time of one all-reduce, all-gather or reduce-scatter. `payload` is the
+/// bytes of a rank's input. Zero for one rank, no bytes or a slice.
+CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
+                               Bytes payload, const Placement &placement);
+
+inline Seconds collectiveTime(const Hardware &hardware, Collective collective,
+                              Bytes payload, const Placement &placement) {
+  return priceCollective(hardware, collective, payload, placement).time;
+}
+
+/// Time of one send and its receive between ranks `stride` apart, when all
+/// ranks of a node send at once.
+Seconds transferTime(const Hardware &hardware, Bytes bytes, int64_t stride);
+
+/// Bytes that leave a rank under a ring: all-reduce 2(n-1)/n of the payload,
+/// reduce-scatter (n-1)/n, all-gather (n-1) payloads. Derived, for display.
+double wireBytes(Collective collective, Bytes payload, int64_t ranks);
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_COLLECTIVE_H

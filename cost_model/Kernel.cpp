@@ -1,0 +1,200 @@
+//===- Kernel.cpp - Time of local work on a device ------------------------===//
+#include "cost_model/Kernel.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+namespace shardwright::cost {
+
+GemmShape gemmShapeOf(const IterationSpace &space) {
+  assert(space.operands.size() >= 2 && !space.results.empty() &&
+         "a product has two operands and a result");
+  GemmShape shape;
+  auto uses = [](const std::vector<int> &dims, int factor) {
+    return std::find(dims.begin(), dims.end(), factor) != dims.end();
+  };
+  for (size_t i = 0; i < space.factors.size(); ++i) {
+    const int factor = static_cast<int>(i);
+    const int64_t size = space.factors[i].size;
+    if (!uses(space.results[0], factor))
+      shape.k *= size;
+    else if (!uses(space.operands[1], factor))
+      shape.m *= size;
+    else if (!uses(space.operands[0], factor))
+      shape.n *= size;
+    else
+      shape.batch *= size;
+  }
+  return shape;
+}
+
+Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
+                        DType dtype) {
+  const GemmCurve &curve = device.gemm;
+  const double peak = device.peakOf(dtype).count();
+  assert(peak > 0 && "the caller checks that the device has the type");
+  const double units = static_cast<double>(device.computeUnits);
+  const double depth = static_cast<double>(shape.k + curve.prologueDepth);
+  double best = 0;
+  for (const GemmTile &tile : curve.tiles) {
+    const double tiles = static_cast<double>(shape.batch) *
+                         static_cast<double>(ceilDiv(shape.m, tile.m)) *
+                         static_cast<double>(ceilDiv(shape.n, tile.n));
+    const double even = std::max(1.0, tiles / units);
+    const double waves = curve.waveQuantization * std::ceil(tiles / units) +
+                         (1 - curve.waveQuantization) * even;
+    const double rate = peak / units * curve.sustainedFraction * tile.fraction;
+    const double time = waves * 2 * static_cast<double>(tile.m) *
+                        static_cast<double>(tile.n) * depth / rate;
+    if (best == 0 || time < best)
+      best = time;
+  }
+  return Seconds(best);
+}
+
+Seconds memoryTime(const Device &device, KernelClass kernel, Bytes bytes) {
+  return bytes /
+         BytesPerSecond(device.memoryBandwidth.count() *
+                        device.memoryFraction[static_cast<size_t>(kernel)]);
+}
+
+AttentionShape attentionShapeOf(const IterationSpace &space) {
+  AttentionShape shape;
+  shape.causal = space.causal;
+  for (const Factor &factor : space.factors)
+    switch (factor.role) {
+    case Role::Batch:
+      shape.batch *= factor.size;
+      break;
+    case Role::Heads:
+    case Role::Group:
+      shape.heads *= factor.size;
+      break;
+    case Role::Seq:
+      shape.queries *= factor.size;
+      break;
+    case Role::KvSeq:
+      shape.keys *= factor.size;
+      break;
+    case Role::HeadDim:
+      shape.headDim *= factor.size;
+      break;
+    case Role::Hidden:
+    case Role::Ffn:
+    case Role::Vocab:
+    case Role::Position:
+    case Role::Flat:
+      break;
+    }
+  return shape;
+}
+
+bool attentionCurve(const Device &device, const Profile &profile,
+                    int64_t headDim, AttentionCurve &curve) {
+  for (AttentionVariant variant : profile.attention) {
+    if (variant == AttentionVariant::Unfused)
+      return false;
+    const AttentionCurve *below = nullptr, *above = nullptr;
+    for (const AttentionCurve &entry : device.attention) {
+      if (entry.variant != variant)
+        continue;
+      if (entry.headDim <= headDim &&
+          (below == nullptr || entry.headDim > below->headDim))
+        below = &entry;
+      if (entry.headDim >= headDim &&
+          (above == nullptr || entry.headDim < above->headDim))
+        above = &entry;
+    }
+    if (below == nullptr && above == nullptr)
+      continue;
+    if (below == nullptr)
+      below = above;
+    if (above == nullptr)
+      above = below;
+    curve = *below;
+    if (above != below) {
+      const double share =
+          static_cast<double>(headDim - below->headDim) /
+          static_cast<double>(above->headDim - below->headDim);
+      auto mix = [&](double a, double b) { return a + share * (b - a); };
+      curve.forwardFraction = mix(below->forwardFraction, above->forwardFraction);
+      curve.backwardFraction =
+          mix(below->backwardFraction, above->backwardFraction);
+      curve.halfSequence = mix(below->halfSequence, above->halfSequence);
+      curve.halfSequenceCausal =
+          mix(below->halfSequenceCausal, above->halfSequenceCausal);
+    }
+    return true;
+  }
+  return false;
+}
+
+bool attentionIsUnfused(const Device &device, const Profile &profile) {
+  AttentionCurve curve;
+  return !attentionCurve(device, profile, 128, curve);
+}
+
+namespace {
+
+/// One batched product of unfused attention, with the traffic of its matrices.
+Seconds scoreProduct(const Device &device, const Profile &profile,
+                     const GemmShape &shape, DType dtype) {
+  const int64_t elements = checkedMul(
+      shape.batch, checkedAdd(checkedAdd(checkedMul(shape.m, shape.k),
+                                         checkedMul(shape.k, shape.n)),
+                              checkedMul(shape.m, shape.n)));
+  return kernelTime(device, profile, gemmComputeTime(device, shape, dtype),
+                    memoryTime(device, KernelClass::Gemm,
+                               Bytes(checkedMul(elements, byteWidth(dtype)))));
+}
+
+} // namespace
+
+Seconds attentionTime(const Device &device, const Profile &profile,
+                      const AttentionShape &shape, bool backward, DType dtype,
+                      Bytes bytes) {
+  const KernelClass kernel =
+      backward ? KernelClass::AttentionGrad : KernelClass::Attention;
+  AttentionCurve curve;
+  if (attentionCurve(device, profile, shape.headDim, curve)) {
+    const double pairs =
+        shape.causal ? static_cast<double>(shape.queries) *
+                           static_cast<double>(shape.keys + 1) / 2
+                     : static_cast<double>(shape.queries) *
+                           static_cast<double>(shape.keys);
+    const double flops = (backward ? 10.0 : 4.0) * pairs *
+                         static_cast<double>(shape.batch) *
+                         static_cast<double>(shape.heads) *
+                         static_cast<double>(shape.headDim);
+    const double half =
+        shape.causal ? curve.halfSequenceCausal : curve.halfSequence;
+    const double keys = static_cast<double>(shape.keys);
+    const double fraction =
+        (backward ? curve.backwardFraction : curve.forwardFraction) * keys /
+        (keys + half);
+    return kernelTime(device, profile,
+                      Seconds(flops / (device.peakOf(dtype).count() * fraction)),
+                      memoryTime(device, kernel, bytes));
+  }
+  const int64_t batch = checkedMul(shape.batch, shape.heads);
+  // Forward: Q K^T sums over the head width, P V over the keys. Backward, with
+  // P saved: dP is of the first form, dV, dQ and dK of the second.
+  const Seconds wide = scoreProduct(
+      device, profile, {batch, shape.queries, shape.keys, shape.headDim}, dtype);
+  const Seconds deep = scoreProduct(
+      device, profile, {batch, shape.queries, shape.headDim, shape.keys}, dtype);
+  const double scores = static_cast<double>(batch) *
+                        static_cast<double>(shape.queries) *
+                        static_cast<double>(shape.keys);
+  const double traffic =
+      scores *
+      (backward ? profile.scoreBytesBackward : profile.scoreBytesForward);
+  const Seconds softmax = kernelTime(
+      device, profile, Seconds(0),
+      memoryTime(device, kernel, Bytes(static_cast<int64_t>(traffic))));
+  const Seconds products = backward ? wide + deep + deep + deep : wide + deep;
+  return products + softmax;
+}
+
+} // namespace shardwright::cost

@@ -1,0 +1,134 @@
+//===- Profile.cpp - Reads shardwright.profile/1 --------------------------===//
+#include "cost_model/Profile.h"
+#include "cost_model/JsonReader.h"
+#include "cost_model/ShippedData.h"
+
+namespace shardwright::cost {
+namespace {
+
+DType readDType(JsonObject &object, const std::string &key) {
+  const std::string text = object.string(key);
+  for (DType dtype : {DType::F64, DType::F32, DType::BF16, DType::F16})
+    if (text == name(dtype))
+      return dtype;
+  object.complain("/" + key,
+                  "expected f64, f32, bf16 or f16, but got '" + text + "'");
+  return DType::F32;
+}
+
+AttentionVariant readVariant(JsonObject &object, const std::string &text) {
+  for (AttentionVariant variant :
+       {AttentionVariant::Unfused, AttentionVariant::Flash1,
+        AttentionVariant::Flash2, AttentionVariant::Flash3,
+        AttentionVariant::Host})
+    if (text == name(variant))
+      return variant;
+  object.complain("/attention", "expected unfused, flash1, flash2, flash3 or "
+                                "host, but got '" + text + "'");
+  return AttentionVariant::Unfused;
+}
+
+} // namespace
+
+bool readProfile(std::string_view text, std::string_view file,
+                 Profile &profile, Failure &failure) {
+  nlohmann::json root;
+  const std::string where(file);
+  const size_t before = failure.messages.size();
+  failure.kind = FailureKind::Input;
+  if (!parseStrictly(text, where, root, failure))
+    return false;
+  JsonObject object(root, where + "#", failure);
+  if (const std::string schema = object.string("schema");
+      schema != "shardwright.profile/1")
+    object.complain("/schema", "expected 'shardwright.profile/1', but got '" +
+                                   schema + "'");
+  Profile result;
+  result.name = object.string("name");
+  result.description = object.string("description");
+  object.source();
+
+  const nlohmann::json &attention = object.at("attention");
+  if (!attention.is_array() || attention.empty())
+    object.complain("/attention", "expected kernels in order of preference");
+  else
+    for (const nlohmann::json &entry : attention)
+      result.attention.push_back(readVariant(
+          object, entry.is_string() ? entry.get<std::string>() : entry.dump()));
+  {
+    JsonObject scores = object.child("unfused_scores");
+    result.scoreBytesForward = scores.number("forward_bytes");
+    result.scoreBytesBackward = scores.number("backward_bytes");
+    result.scoreSavedBytes = scores.number("saved_bytes");
+    scores.source();
+    scores.finish();
+  }
+  {
+    JsonObject fusion = object.child("fusion");
+    result.fuseElementwise = fusion.boolean("elementwise");
+    result.fuseNorm = fusion.boolean("norm");
+    result.fuseSiblingProducts = fusion.boolean("sibling_products");
+    result.fuseGradientAccumulation = fusion.boolean("gradient_accumulation");
+    fusion.finish();
+  }
+  result.recomputeWholeLayer = object.boolean("recompute_whole_layer");
+  {
+    JsonObject overlap = object.child("overlap");
+    result.overlapForwardTensor = overlap.boolean("forward_tensor");
+    result.overlapDataGradient = overlap.boolean("data_gradient");
+    result.overlapWeightGather = overlap.boolean("weight_gather");
+    result.overlapGradientReduce = overlap.boolean("gradient_reduce");
+    result.overlapParameterGather = overlap.boolean("parameter_gather");
+    result.overlapTransfers = overlap.boolean("transfers");
+    overlap.source();
+    overlap.finish();
+  }
+  result.scatterTransfers = object.boolean("scatter_transfers");
+  result.launch = Seconds(object.number("launch_seconds"));
+  {
+    JsonObject update = object.child("update");
+    result.stateBytesPerParameter = update.number("state_bytes_per_parameter");
+    result.gradientBytesPerParameter =
+        update.number("gradient_bytes_per_parameter");
+    update.source();
+    update.finish();
+  }
+  {
+    JsonObject memory = object.child("memory");
+    result.frameworkBytes = Bytes(memory.integer("framework_bytes", 0));
+    result.allocatorSlack = memory.number("allocator_slack");
+    result.savedMaskBytes = memory.number("saved_mask_bytes");
+    memory.source();
+    memory.finish();
+  }
+  {
+    JsonObject dtypes = object.child("dtypes");
+    result.dtypes.param = readDType(dtypes, "param");
+    result.dtypes.compute = readDType(dtypes, "compute");
+    result.dtypes.reduce = readDType(dtypes, "reduce");
+    result.dtypes.grad = readDType(dtypes, "grad");
+    result.dtypes.master = readDType(dtypes, "master");
+    dtypes.finish();
+  }
+  object.finish();
+  if (failure.messages.size() != before)
+    return false;
+  profile = std::move(result);
+  return true;
+}
+
+const char *shippedProfile(std::string_view name) {
+  for (const ShippedText &shipped : shippedProfileTexts())
+    if (shipped.name == name)
+      return shipped.text;
+  return nullptr;
+}
+
+std::vector<std::string> shippedProfileNames() {
+  std::vector<std::string> names;
+  for (const ShippedText &shipped : shippedProfileTexts())
+    names.emplace_back(shipped.name);
+  return names;
+}
+
+} // namespace shardwright::cost

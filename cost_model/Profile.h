@@ -1,0 +1,72 @@
+//===- Profile.h - What a framework does with a plan, as data ---*- C++ -*-===//
+//
+// `native` is what this compiler emits; the others predict what others'
+// software does with the same plan. Data only (D19): no formula branches on a
+// profile's name. Schema: "shardwright.profile/1" (data/profiles/*.json).
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_PROFILE_H
+#define SHARDWRIGHT_COST_MODEL_PROFILE_H
+
+#include "cost_model/Hardware.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardwright::cost {
+
+struct Profile {
+  std::string name;
+  std::string description;
+
+  /// Attention kernels in order of preference: the first that the device has a
+  /// curve for is used, Unfused needs none.
+  std::vector<AttentionVariant> attention;
+  /// Unfused attention: memory traffic per score besides the two products
+  /// (softmax, dropout), and what is saved of it for the backward pass.
+  double scoreBytesForward = 0, scoreBytesBackward = 0, scoreSavedBytes = 0;
+
+  bool fuseElementwise = false; ///< chains of maps are one kernel
+  bool fuseNorm = false;        ///< norms join those chains
+  /// Products of one input (q, k, v; gate and up) are one product, and the
+  /// sums of their input gradients accumulate inside it.
+  bool fuseSiblingProducts = false;
+  /// The weight-gradient product adds into the gradient buffer itself.
+  bool fuseGradientAccumulation = false;
+  /// Full recomputation runs the whole forward pass of the layer again, not
+  /// only what the backward pass needs.
+  bool recomputeWholeLayer = false;
+
+  bool overlapForwardTensor = false; ///< forward tp collectives, with products
+  bool overlapDataGradient = false;  ///< of dx, with the weight gradient
+  bool overlapWeightGather = false;  ///< gathers for dW, with the data gradient
+  bool overlapGradientReduce = false; ///< dp reduction, with the last backward
+  bool overlapParameterGather = false; ///< ZeRO gather, with the next forward
+  bool overlapTransfers = false;     ///< pipeline transfers, with compute
+  /// Pipeline transfers carry 1/tp of a replicated stream and are gathered by
+  /// the receiver inside its node.
+  bool scatterTransfers = false;
+
+  Seconds launch; ///< host time to launch one kernel
+  /// Memory traffic of the update per parameter: of the sharded state, and of
+  /// the whole gradient buffer (zeroing).
+  double stateBytesPerParameter = 0, gradientBytesPerParameter = 0;
+  Bytes frameworkBytes;       ///< context, communicators, library workspaces
+  double allocatorSlack = 0;  ///< share of activations lost to fragmentation
+  double savedMaskBytes = 0;  ///< dropout masks per element of a layer's stream
+
+  DTypes dtypes; ///< of 16-bit training; f16 or bf16 as the run says
+};
+
+/// Reads a profile file. Unknown, missing and duplicate keys are errors.
+bool readProfile(std::string_view text, std::string_view file,
+                 Profile &profile, Failure &failure);
+
+/// Text of a shipped profile, or null; names in alphabetical order.
+const char *shippedProfile(std::string_view name);
+std::vector<std::string> shippedProfileNames();
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_PROFILE_H
