@@ -1,0 +1,80 @@
+#include "compiler/Driver/Load.h"
+
+#include "compiler/Import/BuildModel.h"
+#include "passes/Differentiate/Passes.h"
+#include "passes/Plan/ExtractProgram.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+
+namespace shardwright {
+
+/// Differentiates a copy of `spec` as IR and extracts it. Whatever goes wrong
+/// here is our fault: the spec has been checked.
+static bool extractSpec(const ModelSpec &spec, int64_t sequence,
+                        cost::Program &program, cost::Failure &failure) {
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  failure = {cost::FailureKind::Bug, {}};
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    stream << diagnostic.getLocation() << ": " << diagnostic;
+    failure.messages.push_back(text);
+  });
+  OwningOpRef<ModuleOp> module = buildModel(spec, sequence, context);
+  PassManager passes(&context);
+  passes.addPass(createDifferentiatePass());
+  if (succeeded(passes.run(*module)) && extractProgram(*module, program)) {
+    failure = {};
+    return true;
+  }
+  failure.messages.push_back(spec.file +
+                             ": expected the imported model to differentiate");
+  return false;
+}
+
+bool loadProgram(const std::string &path, int64_t sequence,
+                 cost::Program &program, cost::Failure &failure,
+                 std::vector<std::string> *notes) {
+  ModelSpec spec;
+  int64_t chosen = 0;
+  if (!readHfConfig(path, spec, failure) ||
+      !chooseSequence(spec, sequence, chosen, failure))
+    return false;
+  if (notes)
+    notes->insert(notes->end(), spec.notes.begin(), spec.notes.end());
+  return extractSpec(spec, chosen, program, failure);
+}
+
+bool programFromSpec(const ModelSpec &spec, int64_t sequence,
+                     cost::Program &program, cost::Failure &failure) {
+  ModelSpec checked = spec;
+  int64_t chosen = 0;
+  return checkSpec(checked, failure) &&
+         chooseSequence(checked, sequence, chosen, failure) &&
+         extractSpec(checked, chosen, program, failure);
+}
+
+ModelSpec specFromShape(const ModelShape &shape) {
+  ModelSpec spec;
+  spec.name = spec.file = shape.name;
+  spec.family = shape.gated ? ModelFamily::Llama : ModelFamily::Gpt2;
+  spec.layers = shape.layers;
+  spec.hidden = shape.hidden;
+  spec.ffn = shape.ffn;
+  spec.heads = shape.heads;
+  spec.kvHeads = shape.kvHeads ? shape.kvHeads : shape.heads;
+  spec.headDim = shape.headDim     ? shape.headDim
+                 : shape.heads > 0 ? shape.hidden / shape.heads
+                                   : 0;
+  spec.vocab = shape.vocab;
+  spec.positions = shape.sequence;
+  spec.tied = shape.tied;
+  spec.attentionBias = spec.mlpBias = !shape.gated;
+  return spec;
+}
+
+} // namespace shardwright
