@@ -1,0 +1,93 @@
+//===- LowerCompute.cpp - Contractions, attention, embeddings -------------===//
+#include "passes/Lower/FunctionLowering.h"
+#include "passes/Lower/MatmulShape.h"
+
+using namespace mlir;
+
+namespace shardwright {
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+/// Mesh axes that shard the factor `letter` of `op`.
+static ArrayAttr axesOf(Operation *op, StringRef letter) {
+  if (auto axes = op->getAttrOfType<DictionaryAttr>("plan.axes"))
+    if (auto list = axes.getAs<ArrayAttr>(letter))
+      return list;
+  return ArrayAttr::get(op->getContext(), {});
+}
+
+LogicalResult FunctionLowering::lowerContract(model::ContractOp op) {
+  MatmulShape shape;
+  std::string why;
+  if (!matmulShape(op.getSpec(), typeOf(op.getLhs()).getShape(),
+                   typeOf(op.getRhs()).getShape(), shape, why))
+    return op.emitOpError() << "is no matrix product ('" << op.getSpec()
+                            << "'): " << why;
+  rt::AddrAttr a = address(shape.swapped ? op.getRhs() : op.getLhs());
+  rt::AddrAttr b = address(shape.swapped ? op.getLhs() : op.getRhs());
+  rt::AddrAttr c = address(op.getResult());
+  rt::MatmulOp::create(builder, op.getLoc(), a, b, c, shape.m, shape.n,
+                       shape.k, typeOf(op.getResult()).getElementType(),
+                       shape.transposeA, shape.transposeB, accumulates(c));
+  return success();
+}
+
+/// [s, t, b, n, g, d] of q "sbngd" and k "tbnd".
+static SmallVector<int64_t> attentionShape(Value q, Value k) {
+  ArrayRef<int64_t> query = typeOf(q).getShape();
+  return {query[0], typeOf(k).getShape()[0], query[1],
+          query[2], query[3],                query[4]};
+}
+
+LogicalResult FunctionLowering::lowerAttention(model::AttentionOp op) {
+  if (failed(overwrites(op)))
+    return failure();
+  rt::AttentionFwdOp::create(
+      builder, op.getLoc(), address(op.getQ()), address(op.getK()),
+      address(op.getV()), address(op.getOutput()), address(op.getLse()),
+      attentionShape(op.getQ(), op.getK()), op.getScale(), op.getCausal(),
+      typeOf(op.getQ()).getElementType());
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerAttentionGrad(model::AttentionGradOp op) {
+  if (failed(overwrites(op)))
+    return failure();
+  rt::AttentionBwdOp::create(
+      builder, op.getLoc(), address(op.getDoutput()), address(op.getQ()),
+      address(op.getK()), address(op.getV()), address(op.getOutput()),
+      address(op.getLse()), address(op.getDq()), address(op.getDk()),
+      address(op.getDv()), attentionShape(op.getQ(), op.getK()), op.getScale(),
+      op.getCausal(), typeOf(op.getQ()).getElementType());
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerEmbedding(model::EmbeddingOp op) {
+  if (failed(overwrites(op)))
+    return failure();
+  RankedTensorType table = typeOf(op.getTable());
+  rt::EmbeddingFwdOp::create(
+      builder, op.getLoc(), address(op.getIds()), address(op.getTable()),
+      address(op.getOutput()), typeOf(op.getIds()).getNumElements(),
+      table.getDimSize(0), table.getDimSize(1), axesOf(op, "v"),
+      table.getElementType());
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerEmbeddingGrad(model::EmbeddingGradOp op) {
+  rt::AddrAttr target = address(op.getDtable());
+  if (!accumulates(target))
+    return op.emitOpError() << "expected a result that is accumulated, but its "
+                               "address "
+                            << target << " is overwritten";
+  RankedTensorType table = typeOf(op.getDtable());
+  rt::EmbeddingBwdOp::create(
+      builder, op.getLoc(), address(op.getIds()), address(op.getDy()), target,
+      typeOf(op.getIds()).getNumElements(), table.getDimSize(0),
+      table.getDimSize(1), axesOf(op, "v"), table.getElementType());
+  return success();
+}
+
+} // namespace shardwright

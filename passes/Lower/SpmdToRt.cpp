@@ -1,0 +1,37 @@
+//===- SpmdToRt.cpp - Allocated functions to runtime calls ----------------===//
+#include "passes/Lower/FunctionLowering.h"
+#include "passes/Lower/Passes.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace shardwright {
+#define GEN_PASS_DEF_SPMDTORTPASS
+#include "passes/Lower/Passes.h.inc"
+} // namespace shardwright
+
+using namespace mlir;
+
+namespace {
+struct SpmdToRtPass
+    : public shardwright::impl::SpmdToRtPassBase<SpmdToRtPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto kinds = llvm::to_vector(module.getOps<shardwright::model::KindOp>());
+    OpBuilder before(module.getContext());
+    if (kinds.empty())
+      before.setInsertionPointToEnd(module.getBody());
+    else
+      before.setInsertionPoint(kinds.front());
+    shardwright::KernelTable kernels(before);
+    for (shardwright::model::KindOp kind : kinds) {
+      OpBuilder builder(kind);
+      shardwright::FunctionLowering lowering(kind, kernels);
+      if (failed(lowering.run(builder)))
+        return signalPassFailure();
+    }
+    for (shardwright::model::KindOp kind : kinds)
+      kind.erase();
+    module->setAttr("sw.phase", StringAttr::get(&getContext(), "lowered"));
+  }
+};
+} // namespace
