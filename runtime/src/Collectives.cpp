@@ -92,9 +92,8 @@ sw_rt_status shardwright::runtime::allReduce(sw_rt_context &context,
     exchange.post(i, 1, result, mine.size() * width);
   for (int i : exchange.others()) {
     const Part part = partOf(count, exchange.size(), i);
-    if (sw_rt_status status =
-            exchange.receive(i, 1, {at(output, part.first, width)},
-                             part.size() * width))
+    if (sw_rt_status status = exchange.receive(
+            i, 1, {at(output, part.first, width)}, part.size() * width))
       return status;
   }
   return exchange.drain();
@@ -168,9 +167,8 @@ sw_rt_status sw_rt_reduce_scatter(sw_rt_context *context, uint32_t axes,
     if (sw_rt_status status = exchange.stage(bytes, sum))
       return status;
   for (int i : exchange.others())
-    exchange.post(i, 0,
-                  at(input, partOf(count, exchange.size(), i).first, width),
-                  bytes);
+    exchange.post(
+        i, 0, at(input, partOf(count, exchange.size(), i).first, width), bytes);
   if (sw_rt_status status = reduceParts(exchange, mine, input, combine, sum))
     return status;
   if (sum != output)

@@ -63,8 +63,8 @@ struct sw_rt_context {
   int64_t communicationNanoseconds = 0;
   std::map<std::pair<uint32_t, uint32_t>, shardwright::runtime::Group> groups;
   std::vector<int64_t> sendNumber, receiveNumber; ///< per peer
-  std::vector<char> scratch; ///< tiles of attention
-  int computeThreads = 1;    ///< that this rank may use
+  std::vector<char> scratch;                      ///< tiles of attention
+  int computeThreads = 1;                         ///< that this rank may use
 
   int rank() const { return transport->getRank(); }
 

@@ -46,8 +46,7 @@ sw_rt_status Exchange::begin(bool book) {
     return context.fail(SW_RT_INVALID_ARGUMENT,
                         "expected axes of " + std::string(name(call)) +
                             " to be axes of the mesh " + context.mesh.text() +
-                            ", but got the mask " +
-                            std::to_string(group.axes));
+                            ", but got the mask " + std::to_string(group.axes));
   if (book && size() > 1)
     context.book(call, group.axesName, envelope.count * width());
   return SW_RT_OK;
@@ -111,11 +110,11 @@ sw_rt_status Exchange::receive(int member, int round, const Sink &sink,
   }
   envelope.round = round;
   if (!got.matches(envelope) || gotBytes != bytes)
-    return context.fail(
-        SW_RT_MISMATCH,
-        "expected rank " + std::to_string(peer) + " to call " +
-            describe(envelope) + " as rank " + std::to_string(context.rank()) +
-            " does, but it called " + describe(got));
+    return context.fail(SW_RT_MISMATCH,
+                        "expected rank " + std::to_string(peer) + " to call " +
+                            describe(envelope) + " as rank " +
+                            std::to_string(context.rank()) +
+                            " does, but it called " + describe(got));
   switch (context.transport->consume(peer, deadline, sink)) {
   case Wait::Ready:
     received[static_cast<size_t>(member)] = true;
@@ -170,8 +169,8 @@ sw_rt_status Exchange::timedOut(const std::vector<int> &absent) {
       SW_RT_TIMEOUT,
       "expected rank" + std::string(absent.size() > 1 ? "s " : " ") + ranks +
           " to join " + describe(envelope) + " within " + seconds +
-          " s, but rank " + std::to_string(context.rank()) +
-          " waited in vain" + reasons);
+          " s, but rank " + std::to_string(context.rank()) + " waited in vain" +
+          reasons);
 }
 
 sw_rt_status Exchange::poisoned() {
@@ -185,8 +184,7 @@ std::string Exchange::describe(const Envelope &e) const {
   else
     text += " number " + std::to_string(e.number) + " over axes '" +
             context.mesh.name(e.axes) + "'";
-  text += std::string(" (") +
-          (e.op == SW_RT_MAX ? "max, " : "") +
+  text += std::string(" (") + (e.op == SW_RT_MAX ? "max, " : "") +
           name(static_cast<sw_rt_dtype>(e.dtype)) + ", " +
           std::to_string(e.count) + " elements, phase " +
           name(static_cast<sw_rt_phase>(e.phase)) + ")";

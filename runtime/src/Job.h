@@ -23,6 +23,8 @@ struct JobResult {
   /// Ranks that did not come back after a failure. Their threads still run, so
   /// the process must end without destructors (std::_Exit).
   std::vector<int> stuck;
+  /// MPI: whether this process is a rank of the mesh.
+  bool onMesh = true;
   /// MPI: whether this process found the failure, and so prints it.
   bool reports = true;
 };

@@ -25,12 +25,11 @@ enum class Direction { Send, Receive };
 sw_rt_status transfer(sw_rt_context &context, Direction direction, int peer,
                       sw_rt_dtype dtype, const void *source, void *target,
                       int64_t count, bool book) {
-  if (peer < 0 || peer >= context.transport->getSize() ||
-      peer == context.rank())
+  if (peer < 0 || peer >= context.mesh.ranks() || peer == context.rank())
     return context.fail(SW_RT_INVALID_ARGUMENT,
                         "expected peer of send or recv to be another rank "
                         "below " +
-                            std::to_string(context.transport->getSize()) +
+                            std::to_string(context.mesh.ranks()) +
                             ", but got " + std::to_string(peer));
   const size_t ranks = static_cast<size_t>(context.transport->getSize());
   context.sendNumber.resize(ranks);

@@ -8,8 +8,8 @@ namespace shardwright::runtime {
 std::string Trace::json(int rank, const std::string &label,
                         int64_t origin) const {
   std::string text = "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": " +
-                     std::to_string(rank) +
-                     ", \"args\": {\"name\": \"" + label + "\"}}";
+                     std::to_string(rank) + ", \"args\": {\"name\": \"" +
+                     label + "\"}}";
   char times[128];
   for (const Event &event : events) {
     std::snprintf(times, sizeof(times),

@@ -17,7 +17,7 @@ public:
   struct Event {
     const char *name;
     const char *category;
-    int64_t start, end; ///< nanoseconds of the monotonic clock
+    int64_t start, end;   ///< nanoseconds of the monotonic clock
     std::string argument; ///< one JSON object, or empty
   };
 

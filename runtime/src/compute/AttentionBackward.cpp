@@ -72,14 +72,12 @@ template <typename T> struct Backward {
         static_cast<size_t>(tiling.shape.t * tiling.keyStride()) * sizeof(T);
     std::memset(dk, 0, bytes);
     std::memset(dv, 0, bytes);
-    forEachHead<T>(context, tiling, scratchElements(),
-                   [&](int64_t head, T *scratch) {
-                     for (int64_t s = 0; s < tiling.shape.s;
-                          s += tiling.positions)
-                       tile(head, s,
-                            std::min(tiling.positions, tiling.shape.s - s),
-                            scratch);
-                   });
+    forEachHead<T>(
+        context, tiling, scratchElements(), [&](int64_t head, T *scratch) {
+          for (int64_t s = 0; s < tiling.shape.s; s += tiling.positions)
+            tile(head, s, std::min(tiling.positions, tiling.shape.s - s),
+                 scratch);
+        });
   }
 };
 

@@ -65,14 +65,12 @@ template <typename T> struct Forward {
   }
 
   void run(sw_rt_context &context) const {
-    forEachHead<T>(context, tiling, scratchElements(),
-                   [&](int64_t head, T *scratch) {
-                     for (int64_t s = 0; s < tiling.shape.s;
-                          s += tiling.positions)
-                       tile(head, s,
-                            std::min(tiling.positions, tiling.shape.s - s),
-                            scratch);
-                   });
+    forEachHead<T>(
+        context, tiling, scratchElements(), [&](int64_t head, T *scratch) {
+          for (int64_t s = 0; s < tiling.shape.s; s += tiling.positions)
+            tile(head, s, std::min(tiling.positions, tiling.shape.s - s),
+                 scratch);
+        });
   }
 };
 

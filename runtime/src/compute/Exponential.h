@@ -29,8 +29,8 @@ namespace shardwright::runtime {
   sum = sum * r + 0.5f;
   sum = sum * r + 1.0f;
   sum = sum * r + 1.0f;
-  const int32_t exponent = std::bit_cast<int32_t>(shifted) -
-                           std::bit_cast<int32_t>(magic) + 127;
+  const int32_t exponent =
+      std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(magic) + 127;
   return sum * std::bit_cast<float>(exponent << 23);
 }
 
@@ -56,8 +56,8 @@ namespace shardwright::runtime {
   sum = sum * r + 0.5;
   sum = sum * r + 1.0;
   sum = sum * r + 1.0;
-  const int64_t exponent = std::bit_cast<int64_t>(shifted) -
-                           std::bit_cast<int64_t>(magic) + 1023;
+  const int64_t exponent =
+      std::bit_cast<int64_t>(shifted) - std::bit_cast<int64_t>(magic) + 1023;
   return sum * std::bit_cast<double>(exponent << 52);
 }
 

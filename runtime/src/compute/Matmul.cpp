@@ -20,9 +20,8 @@ void matmul(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k,
     return;
   }
   gemm(Transpose(transposeA), Transpose(transposeB), m, n, k, T(1),
-       static_cast<const T *>(a), transposeA ? m : k,
-       static_cast<const T *>(b), transposeB ? k : n, accumulate ? T(1) : T(0),
-       static_cast<T *>(c), n);
+       static_cast<const T *>(a), transposeA ? m : k, static_cast<const T *>(b),
+       transposeB ? k : n, accumulate ? T(1) : T(0), static_cast<T *>(c), n);
 }
 
 } // namespace
@@ -43,9 +42,10 @@ extern "C" void sw_rt_matmul(sw_rt_context *context, sw_rt_dtype dtype,
   else if (dtype == SW_RT_F64)
     matmul<double>(transpose_a, transpose_b, m, n, k, a, b, c, accumulate);
   else
-    context->fail(SW_RT_UNSUPPORTED,
-                  std::string("expected a host matmul in f32 or f64, but got ") +
-                      name(dtype));
+    context->fail(
+        SW_RT_UNSUPPORTED,
+        std::string("expected a host matmul in f32 or f64, but got ") +
+            name(dtype));
   context->ledger.flops[context->phase] += 2 * m * n * k;
   if (context->trace.isEnabled())
     context->trace.add("matmul", "compute", start,

@@ -61,9 +61,8 @@ template <typename T>
 }
 
 template <typename T>
-[[gnu::always_inline]] inline T softmaxRowOf(T *row, int64_t valid,
-                                             int64_t width, T &maximum,
-                                             T &sum) {
+[[gnu::always_inline]] inline T
+softmaxRowOf(T *row, int64_t valid, int64_t width, T &maximum, T &sum) {
   for (int64_t i = valid; i < width; ++i)
     row[i] = 0;
   if (valid == 0)

@@ -1,0 +1,83 @@
+//===- Harness.cpp - Runs a test body on every rank of a mesh -------------===//
+#include "runtime/cts/Harness.h"
+
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+
+namespace shardwright::runtime::cts {
+namespace {
+
+/// Size of the MPI job this process is in, joined at the first call.
+int joinedWorld() {
+  static const int size = [] {
+    if (mpiWorldSize() == 0)
+      return 0;
+    int rank = 0, size = 0;
+    std::string why;
+    if (!startMpi(rank, size, why)) {
+      std::fprintf(stderr, "%s\n", why.c_str());
+      std::exit(1);
+    }
+    std::atexit(stopMpi);
+    return size;
+  }();
+  return size;
+}
+
+JobResult run(const JobOptions &options, const RankFunction &function) {
+  return onMpi() ? runOnMpi(options, function)
+                 : runOnThreads(options, function);
+}
+
+} // namespace
+
+void Checker::that(bool condition, const std::string &what) {
+  if (condition)
+    return;
+  std::lock_guard<std::mutex> lock(mutex);
+  if (text.size() < 2000)
+    text += what + "\n";
+}
+
+void Checker::equal(int64_t got, int64_t wanted, const std::string &what) {
+  that(got == wanted, what + ": expected " + std::to_string(wanted) +
+                          ", but got " + std::to_string(got));
+}
+
+std::string Checker::failures() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return text;
+}
+
+bool onMpi() { return joinedWorld() > 0; }
+int maxRanks() { return onMpi() ? joinedWorld() : 8; }
+
+void onMesh(const std::vector<Mesh::Axis> &axes, const Body &body,
+            LinkModel link) {
+  JobOptions options{Mesh(axes), 60, link};
+  if (options.mesh.ranks() > maxRanks())
+    return;
+  Checker checker;
+  const JobResult result = run(options, [&](sw_rt_context &context) {
+    body(context, checker);
+    return context.status;
+  });
+  INFO("mesh " << options.mesh.text());
+  CHECK(result.message == "");
+  CHECK(result.status == SW_RT_OK);
+  CHECK(checker.failures() == "");
+}
+
+JobResult
+failingOnMesh(const std::vector<Mesh::Axis> &axes, double timeoutSeconds,
+              const std::function<sw_rt_status(sw_rt_context &)> &body) {
+  return run({Mesh(axes), timeoutSeconds, {}}, body);
+}
+
+void checkMessage(const JobResult &result, const std::string &text) {
+  if (result.onMesh)
+    CHECK_THAT(result.message, Catch::Matchers::Contains(text));
+}
+
+} // namespace shardwright::runtime::cts
