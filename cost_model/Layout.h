@@ -51,11 +51,9 @@ std::vector<int64_t> ownerStages(const Program &program, const Plan &plan,
 
 /// Block of the unshared parameters of `kind`. Buckets are ordered by
 /// (extraReduceAxes, decay first), parameters by index, one right behind the
-/// other. The second form takes the planned first variant instead of planning.
+/// other. Extra axes are those, but the data axis, over which the planned
+/// gradient is partial.
 ParameterBlock parameterBlock(const Plan &plan, const Kind &kind);
-ParameterBlock parameterBlock(const Plan &plan, const Kind &kind,
-                              const KindVariant &variant,
-                              const PlannedVariant &planned);
 /// Block of the shared parameters that stage `stage` owns (tied embedding).
 ParameterBlock sharedBlock(const Plan &plan, const Program &program,
                            int64_t stage);
@@ -97,8 +95,8 @@ struct Temporary {
 /// - time counts events: for every op the reshard steps that stand before it
 ///   (by value, then step), then the op; steps that stand behind the last op;
 /// - a value or step result is alive from the event that makes it to the last
-///   event that reads it, inclusive; a kept value to its last reader in the
-///   weight gradient;
+///   event that reads it, inclusive; a kept value at least to the end of the
+///   data gradient, and to its last reader in the weight gradient;
 /// - an all-reduce works in the buffer of what it reads, unless the same
 ///   version has a reader after it;
 /// - arguments (but kept ones) and what is returned as stream, saved value,
@@ -117,6 +115,9 @@ Bytes workspaceBytes(const Plan &plan, const KindVariant &variant,
 /// on dp, tp, sp, zero, microBatch and dtypes of the plan only, so a caller may
 /// remember it across plans that share them.
 struct LayerFacts {
+  /// Per parameter of the kind, shared ones too: the axes besides the data
+  /// axis over which its gradient is partial.
+  std::vector<std::vector<Axis>> extraReduceAxes;
   ParameterBlock block;
   /// Of one microbatch; phases Forward, DataGrad and WeightGrad only.
   std::map<LedgerKey, LedgerEntry> collectives;
@@ -128,6 +129,9 @@ struct LayerFacts {
 /// The plan is legal (Rules.h).
 LayerFacts layerFacts(const Plan &plan, const Kind &kind,
                       const KindVariant &variant);
+
+/// Bytes of one rank's part of the stream of one microbatch.
+Bytes streamBytes(const Program &program, const Plan &plan);
 
 /// Memory of one rank of `stage`. Parts:
 /// - parameters: elements of all layer blocks and the shared block * param

@@ -1,0 +1,43 @@
+//===- LayerTable.h - Facts of the layers of a plan's stages ----*- C++ -*-===//
+//
+// Shared by Layout and Ledger: every kind is planned once per question.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_LAYERTABLE_H
+#define SHARDWRIGHT_COST_MODEL_LAYERTABLE_H
+
+#include "cost_model/Layout.h"
+
+#include <memory>
+
+namespace shardwright::cost {
+
+/// LayerFacts of every (kind, policy) that the stages of a plan run.
+class LayerTable {
+public:
+  /// Of all stages, or of one.
+  LayerTable(const Program &program, const Plan &plan);
+  LayerTable(const Program &program, const Plan &plan, int64_t stage);
+  const LayerFacts &of(const StageRun &run) const;
+
+private:
+  void add(const Program &program, const Plan &plan, const Stage &stage);
+
+  struct Entry {
+    std::string kind;
+    Recompute policy;
+    LayerFacts facts;
+  };
+  std::vector<Entry> entries;
+};
+
+MemoryParts memoryOf(const Program &program, const Plan &plan,
+                     const LayerTable &table, int64_t stage);
+ParameterBlock sharedBlock(const Plan &plan, const Program &program,
+                           const LayerTable &table, int64_t stage);
+/// Stages that own the shared block of `stage` (1 if it has none).
+int64_t sharedOwners(const Program &program, const Plan &plan, int64_t stage);
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_LAYERTABLE_H

@@ -1,0 +1,403 @@
+#include "cost_model/Layout.h"
+#include "cost_model/LayerTable.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+
+namespace shardwright::cost {
+
+namespace {
+
+Bytes aligned(Bytes bytes) {
+  return Bytes(roundUp(bytes.count(), arenaAlignment));
+}
+
+/// Elements of this rank's part of a parameter.
+int64_t localElements(const Plan &plan, const Parameter &parameter) {
+  int64_t elements = 1;
+  for (const Dim &dim : parameter.dims) {
+    int64_t size = plannedSize(plan, dim.role, dim.size);
+    int64_t shards = degree(plan, axesOf(plan, parameter.segment, dim.role));
+    assert(size % shards == 0 && "a legal plan divides every dim evenly");
+    elements = checkedMul(elements, size / shards);
+  }
+  return elements;
+}
+
+/// A parameter that a block has to hold.
+struct Member {
+  std::vector<Axis> extraReduceAxes;
+  bool decay;
+  int index;
+  int64_t elements;
+};
+
+ParameterBlock makeBlock(std::vector<Member> members, int64_t shards) {
+  std::stable_sort(members.begin(), members.end(),
+                   [](const Member &a, const Member &b) {
+                     if (a.extraReduceAxes != b.extraReduceAxes)
+                       return a.extraReduceAxes < b.extraReduceAxes;
+                     return a.decay && !b.decay;
+                   });
+  ParameterBlock block;
+  for (const Member &member : members) {
+    if (block.buckets.empty() ||
+        block.buckets.back().extraReduceAxes != member.extraReduceAxes ||
+        block.buckets.back().decay != member.decay)
+      block.buckets.push_back({member.extraReduceAxes, member.decay, {}, {}});
+    Bucket &bucket = block.buckets.back();
+    bucket.parameters.push_back(member.index);
+    bucket.offsets.push_back(bucket.elements);
+    bucket.elements = checkedAdd(bucket.elements, member.elements);
+  }
+  for (Bucket &bucket : block.buckets) {
+    bucket.elements = roundUp(bucket.elements, checkedMul(shards, 128));
+    bucket.offset = block.elements;
+    block.elements = checkedAdd(block.elements, bucket.elements);
+  }
+  return block;
+}
+
+std::vector<std::vector<Axis>>
+extraReduceAxesOf(const Plan &plan, const Kind &kind,
+                  const KindVariant &variant, const PlannedVariant &planned) {
+  std::vector<std::vector<Axis>> axes(kind.parameters.size());
+  const Function &function = variant.weightGrad;
+  const Axis data = axisNamed(plan, "dp");
+  for (size_t i = 0; i < function.results.size(); ++i) {
+    const Result &result = function.results[i];
+    if (result.kind != ResultKind::ParameterGrad)
+      continue;
+    axes[result.index] = planned.weightGrad.results[i].partialAxes;
+    std::erase(axes[result.index], data);
+  }
+  return axes;
+}
+
+ParameterBlock blockOf(const Plan &plan, const Kind &kind,
+                       const std::vector<std::vector<Axis>> &extraAxes) {
+  std::vector<Member> members;
+  for (size_t i = 0; i < kind.parameters.size(); ++i) {
+    const Parameter &parameter = kind.parameters[i];
+    if (parameter.shared.empty())
+      members.push_back({extraAxes[i], parameter.decay, static_cast<int>(i),
+                         localElements(plan, parameter)});
+  }
+  return makeBlock(std::move(members), zeroDegree(plan));
+}
+
+/// Plans a variant of a plan that the caller vouches for.
+PlannedVariant plannedOrDie(const Plan &plan, const Kind &kind,
+                            const KindVariant &variant) {
+  PlannedVariant planned;
+  std::string why;
+  if (!planVariant(plan, kind, variant, planned, why)) {
+    std::fprintf(stderr, "shardwright: internal error: illegal plan: %s\n",
+                 why.c_str());
+    std::abort();
+  }
+  return planned;
+}
+
+} // namespace
+
+int64_t zeroDegree(const Plan &plan) { return plan.zero >= 1 ? plan.dp : 1; }
+
+std::vector<SharedParameter> sharedParameters(const Program &program) {
+  std::vector<SharedParameter> shared;
+  for (size_t kind = 0; kind < program.kinds.size(); ++kind) {
+    const std::vector<Parameter> &parameters = program.kinds[kind].parameters;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const std::string &name = parameters[i].shared;
+      if (!name.empty() &&
+          std::none_of(
+              shared.begin(), shared.end(),
+              [&](const SharedParameter &s) { return s.name == name; }))
+        shared.push_back(
+            {name, static_cast<int>(kind), static_cast<int>(i)});
+    }
+  }
+  return shared;
+}
+
+std::vector<int64_t> ownerStages(const Program &program, const Plan &plan,
+                                 std::string_view name) {
+  std::vector<int64_t> owners;
+  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+    bool owns = false;
+    for (const StageRun &run : plan.stages[stage].runs) {
+      int kind = kindIndex(program, run.kind);
+      assert(kind >= 0 && "a legal plan runs kinds of its program");
+      for (const Parameter &parameter : program.kinds[kind].parameters)
+        owns = owns || parameter.shared == name;
+    }
+    if (owns)
+      owners.push_back(static_cast<int64_t>(stage));
+  }
+  return owners;
+}
+
+ParameterBlock parameterBlock(const Plan &plan, const Kind &kind) {
+  const KindVariant &variant = kind.variants.front();
+  return blockOf(plan, kind,
+                 extraReduceAxesOf(plan, kind, variant,
+                                   plannedOrDie(plan, kind, variant)));
+}
+
+ParameterBlock sharedBlock(const Plan &plan, const Program &program,
+                           const LayerTable &table, int64_t stage) {
+  std::vector<Member> members;
+  const std::vector<SharedParameter> shared = sharedParameters(program);
+  for (size_t i = 0; i < shared.size(); ++i) {
+    const StageRun *user = nullptr;
+    int parameterIndex = -1;
+    for (const StageRun &run : plan.stages[stage].runs) {
+      const Kind &kind = program.kinds[kindIndex(program, run.kind)];
+      for (size_t p = 0; p < kind.parameters.size() && !user; ++p)
+        if (kind.parameters[p].shared == shared[i].name) {
+          user = &run;
+          parameterIndex = static_cast<int>(p);
+        }
+    }
+    if (!user)
+      continue;
+    const Parameter &parameter =
+        program.kinds[kindIndex(program, user->kind)]
+            .parameters[parameterIndex];
+    members.push_back({table.of(*user).extraReduceAxes[parameterIndex],
+                       parameter.decay, static_cast<int>(i),
+                       localElements(plan, parameter)});
+  }
+  return makeBlock(std::move(members), zeroDegree(plan));
+}
+
+ParameterBlock sharedBlock(const Plan &plan, const Program &program,
+                           int64_t stage) {
+  if (sharedParameters(program).empty())
+    return {};
+  return sharedBlock(plan, program, LayerTable(program, plan, stage), stage);
+}
+
+Bytes stagingBytes(Collective collective, int64_t count, int64_t elementBytes,
+                   int64_t ranks) {
+  switch (collective) {
+  case Collective::AllReduce:
+  case Collective::ReduceScatter:
+    return Bytes(checkedMul(ceilDiv(count, ranks), elementBytes));
+  case Collective::AllGather:
+  case Collective::AllToAll:
+  case Collective::Send:
+  case Collective::Recv:
+  case Collective::Slice: break;
+  }
+  return Bytes(0);
+}
+
+int64_t pack(const std::vector<Interval> &intervals,
+             std::vector<int64_t> &offsets) {
+  const size_t count = intervals.size();
+  offsets.assign(count, 0);
+  std::vector<size_t> order(count);
+  std::iota(order.begin(), order.end(), size_t(0));
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return intervals[a].bytes > intervals[b].bytes;
+  });
+  int64_t total = 0;
+  std::vector<size_t> placed; // by offset
+  for (size_t index : order) {
+    const Interval &interval = intervals[index];
+    const int64_t bytes = roundUp(interval.bytes, arenaAlignment);
+    if (bytes == 0)
+      continue;
+    int64_t end = 0; // of what is placed so far, from the bottom up
+    int64_t best = -1, bestGap = 0;
+    for (size_t other : placed) {
+      if (intervals[other].last < interval.first ||
+          interval.last < intervals[other].first)
+        continue;
+      int64_t gap = offsets[other] - end;
+      if (gap >= bytes && (best < 0 || gap < bestGap)) {
+        best = end;
+        bestGap = gap;
+      }
+      end = std::max(
+          end, offsets[other] +
+                   roundUp(intervals[other].bytes, arenaAlignment));
+    }
+    offsets[index] = best >= 0 ? best : end;
+    total = std::max(total, offsets[index] + bytes);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), index,
+                                   [&](size_t a, size_t b) {
+                                     return offsets[a] < offsets[b];
+                                   }),
+                  index);
+  }
+  return total;
+}
+
+Bytes savedBytesPerLayer(const Plan &plan, const Kind &kind,
+                         const KindVariant &variant,
+                         const PlannedVariant &planned) {
+  (void)kind;
+  Bytes bytes(0);
+  const Function &forward = variant.forward;
+  for (const Argument &argument : forward.arguments)
+    if (argument.kind == ArgKind::StreamIn)
+      bytes += aligned(localBytes(plan, forward.values[argument.value],
+                                  planned.forward.encodings[argument.value]));
+  for (size_t i = 0; i < forward.results.size(); ++i)
+    if (forward.results[i].kind == ResultKind::Saved)
+      bytes +=
+          aligned(localBytes(plan, forward.values[forward.results[i].value],
+                             planned.forward.results[i]));
+  return bytes;
+}
+
+namespace {
+
+void addFunction(const Plan &plan, Phase phase, const Function &function,
+                 const PlannedFunction &planned, LayerFacts &facts) {
+  Flops flops(0);
+  for (const PlannedOp &op : planned.ops)
+    flops += flopsOf(op.local);
+  (phase == Phase::Forward    ? facts.forward
+   : phase == Phase::DataGrad ? facts.dataGrad
+                              : facts.weightGrad) = flops;
+  for (size_t value = 0; value < planned.values.size(); ++value) {
+    const std::vector<ReshardStep> &steps =
+        planned.values[value].reshards.steps;
+    for (const ReshardStep &step : steps) {
+      if (step.collective == Collective::Slice)
+        continue;
+      const Encoding &source = step.source == 0
+                                   ? planned.encodings[value]
+                                   : steps[step.source - 1].result;
+      const Value &type = function.values[value];
+      Bytes payload = localBytes(plan, type, source);
+      LedgerEntry &entry = facts.collectives[{
+          step.collective, axisName(plan, step.axes), phase}];
+      ++entry.calls;
+      entry.payload += payload;
+      int64_t width = byteWidth(plan.dtypes.of(type.precision));
+      facts.staging = std::max(
+          facts.staging, stagingBytes(step.collective, payload.count() / width,
+                                      width, degree(plan, step.axes)));
+    }
+  }
+}
+
+} // namespace
+
+LayerFacts layerFacts(const Plan &plan, const Kind &kind,
+                      const KindVariant &variant) {
+  PlannedVariant planned = plannedOrDie(plan, kind, variant);
+  LayerFacts facts;
+  facts.extraReduceAxes = extraReduceAxesOf(plan, kind, variant, planned);
+  facts.block = blockOf(plan, kind, facts.extraReduceAxes);
+  addFunction(plan, Phase::Forward, variant.forward, planned.forward, facts);
+  addFunction(plan, Phase::DataGrad, variant.dataGrad, planned.dataGrad, facts);
+  addFunction(plan, Phase::WeightGrad, variant.weightGrad, planned.weightGrad,
+              facts);
+  facts.saved = savedBytesPerLayer(plan, kind, variant, planned);
+  facts.workspace = workspaceBytes(plan, variant, planned);
+  return facts;
+}
+
+Bytes streamBytes(const Program &program, const Plan &plan) {
+  const Value stream{{{program.sequence, Role::Seq},
+                      {1, Role::Batch},
+                      {program.hidden, Role::Hidden}},
+                     Precision::Compute};
+  return localBytes(plan, stream, streamEncoding(plan));
+}
+
+namespace {
+
+/// Largest staging of the collectives that reduce `block`; `owners` stages
+/// share it.
+Bytes reduceStaging(const Plan &plan, const ParameterBlock &block,
+                    int64_t owners) {
+  const int64_t width = byteWidth(plan.dtypes.grad);
+  Bytes largest(0);
+  auto add = [&](Collective collective, int64_t elements, int64_t ranks) {
+    if (ranks > 1)
+      largest = std::max(largest,
+                         stagingBytes(collective, elements, width, ranks));
+  };
+  for (const Bucket &bucket : block.buckets) {
+    add(Collective::AllReduce, bucket.elements,
+        degree(plan, bucket.extraReduceAxes));
+    add(Collective::AllReduce, bucket.elements, owners);
+    add(plan.zero >= 1 ? Collective::ReduceScatter : Collective::AllReduce,
+        bucket.elements, plan.dp);
+  }
+  return largest;
+}
+
+} // namespace
+
+MemoryParts memoryOf(const Program &program, const Plan &plan,
+                     const LayerTable &table, int64_t stage) {
+  MemoryParts memory;
+  int64_t elements = 0;
+  Bytes slot(0), staging(0), workspace(0);
+  for (const StageRun &run : plan.stages[stage].runs) {
+    const LayerFacts &facts = table.of(run);
+    elements =
+        checkedAdd(elements, checkedMul(run.count, facts.block.elements));
+    slot += run.count * facts.saved;
+    workspace = std::max(workspace, facts.workspace);
+    staging = std::max({staging, facts.staging,
+                        reduceStaging(plan, facts.block, 1)});
+  }
+  const ParameterBlock shared = sharedBlock(plan, program, table, stage);
+  elements = checkedAdd(elements, shared.elements);
+  if (!shared.buckets.empty())
+    staging = std::max(staging,
+                       reduceStaging(plan, shared,
+                                     sharedOwners(program, plan, stage)));
+  if (plan.ranks() > 1)
+    staging = std::max(
+        staging, stagingBytes(Collective::AllReduce, 2, 8, plan.ranks()));
+
+  const DTypes &dtypes = plan.dtypes;
+  memory.parameters = Bytes(checkedMul(elements, byteWidth(dtypes.param)));
+  memory.gradients = Bytes(checkedMul(elements, byteWidth(dtypes.grad)));
+  memory.optimizer = Bytes(checkedMul(
+      3 * byteWidth(dtypes.master), elements / zeroDegree(plan)));
+  memory.saved = slotCount(plan.schedule, plan.pp, plan.microbatches(), stage) *
+                 slot;
+  const Bytes stream = aligned(streamBytes(program, plan));
+  const bool first = stage == 0, last = stage + 1 == plan.pp;
+  memory.p2p = (2 * int64_t(!last) + int64_t(!first)) * stream;
+  memory.comm = aligned(staging);
+  memory.workspace = workspace + 2 * stream;
+  return memory;
+}
+
+int64_t sharedOwners(const Program &program, const Plan &plan, int64_t stage) {
+  for (const SharedParameter &shared : sharedParameters(program)) {
+    std::vector<int64_t> owners = ownerStages(program, plan, shared.name);
+    if (std::find(owners.begin(), owners.end(), stage) != owners.end())
+      return static_cast<int64_t>(owners.size());
+  }
+  return 1;
+}
+
+MemoryParts memoryOf(const Program &program, const Plan &plan, int64_t stage) {
+  return memoryOf(program, plan, LayerTable(program, plan, stage), stage);
+}
+
+std::vector<MemoryParts> memoryOfStages(const Program &program,
+                                        const Plan &plan) {
+  LayerTable table(program, plan);
+  std::vector<MemoryParts> stages;
+  for (int64_t stage = 0; stage < plan.pp; ++stage)
+    stages.push_back(memoryOf(program, plan, table, stage));
+  return stages;
+}
+
+} // namespace shardwright::cost

@@ -1,0 +1,162 @@
+#include "cost_model/Ledger.h"
+#include "cost_model/LayerTable.h"
+
+namespace shardwright::cost {
+
+std::string_view name(Phase phase) {
+  switch (phase) {
+  case Phase::Forward: return "forward";
+  case Phase::DataGrad: return "data_grad";
+  case Phase::WeightGrad: return "weight_grad";
+  case Phase::Reduce: return "reduce";
+  case Phase::Update: return "update";
+  }
+  return "";
+}
+
+std::string axisName(const Plan &plan, const std::vector<Axis> &axes) {
+  std::string name;
+  for (Axis axis : axes)
+    name += (name.empty() ? "" : "+") + plan.mesh[axis].name;
+  return name;
+}
+
+Bytes MemoryParts::total() const {
+  return parameters + gradients + optimizer + saved + p2p + comm + workspace;
+}
+
+namespace {
+
+class LedgerBuilder {
+public:
+  LedgerBuilder(const Program &program, const Plan &plan,
+                const LayerTable &table, int64_t stage)
+      : program(program), plan(plan), table(table), stage(stage) {}
+
+  Ledger build() {
+    addLayers();
+    addTransfers();
+    const int64_t owners = sharedOwners(program, plan, stage);
+    for (const StageRun &run : plan.stages[stage].runs)
+      addBlock(table.of(run).block, run.count, 1);
+    addBlock(sharedBlock(plan, program, table, stage), 1, owners);
+    if (plan.ranks() > 1)
+      add(Collective::AllReduce, "world", Phase::Update, 1, Bytes(16));
+    ledger.memory = memoryOf(program, plan, table, stage);
+    return std::move(ledger);
+  }
+
+private:
+  /// Books `calls` calls of `payload` bytes each.
+  void add(Collective collective, std::string axis, Phase phase, int64_t calls,
+           Bytes payload) {
+    LedgerEntry &entry =
+        ledger.collectives[{collective, std::move(axis), phase}];
+    entry.calls = checkedAdd(entry.calls, calls);
+    entry.payload += calls * payload;
+  }
+
+  void addLayers() {
+    for (const StageRun &run : plan.stages[stage].runs) {
+      const LayerFacts &facts = table.of(run);
+      const int64_t times = checkedMul(run.count, plan.microbatches());
+      for (const auto &[key, entry] : facts.collectives) {
+        LedgerEntry &sum = ledger.collectives[key];
+        sum.calls = checkedAdd(sum.calls, checkedMul(times, entry.calls));
+        sum.payload += times * entry.payload;
+      }
+      auto addFlops = [&](Phase phase, Flops flops) {
+        if (flops.count() > 0)
+          ledger.flops[phase] += times * flops;
+      };
+      addFlops(Phase::Forward, facts.forward);
+      addFlops(Phase::DataGrad, facts.dataGrad);
+      addFlops(Phase::WeightGrad, facts.weightGrad);
+    }
+  }
+
+  void addTransfers() {
+    const int64_t times = plan.microbatches();
+    const Bytes stream = streamBytes(program, plan);
+    if (stage + 1 < plan.pp) {
+      add(Collective::Send, "pp", Phase::Forward, times, stream);
+      add(Collective::Recv, "pp", Phase::DataGrad, times, stream);
+    }
+    if (stage > 0) {
+      add(Collective::Recv, "pp", Phase::Forward, times, stream);
+      add(Collective::Send, "pp", Phase::DataGrad, times, stream);
+    }
+  }
+
+  /// Reduction of the gradients of `layers` blocks alike and the gathering of
+  /// their updated parameters.
+  void addBlock(const ParameterBlock &block, int64_t layers, int64_t owners) {
+    const int64_t gradWidth = byteWidth(plan.dtypes.grad);
+    const int64_t paramWidth = byteWidth(plan.dtypes.param);
+    for (const Bucket &bucket : block.buckets) {
+      const Bytes payload(checkedMul(bucket.elements, gradWidth));
+      if (!bucket.extraReduceAxes.empty())
+        add(Collective::AllReduce, axisName(plan, bucket.extraReduceAxes),
+            Phase::Reduce, layers, payload);
+      if (owners > 1)
+        add(Collective::AllReduce, "pp", Phase::Reduce, layers, payload);
+      if (plan.dp == 1)
+        continue;
+      if (plan.zero == 0) {
+        add(Collective::AllReduce, "dp", Phase::Reduce, layers, payload);
+        continue;
+      }
+      add(Collective::ReduceScatter, "dp", Phase::Reduce, layers, payload);
+      add(Collective::AllGather, "dp", Phase::Update, layers,
+          Bytes(checkedMul(bucket.elements / plan.dp, paramWidth)));
+    }
+  }
+
+  const Program &program;
+  const Plan &plan;
+  const LayerTable &table;
+  int64_t stage;
+  Ledger ledger;
+};
+
+} // namespace
+
+Ledger predictLedger(const Program &program, const Plan &plan, int64_t stage) {
+  LayerTable table(program, plan, stage);
+  return LedgerBuilder(program, plan, table, stage).build();
+}
+
+std::vector<Ledger> predictLedgers(const Program &program, const Plan &plan) {
+  LayerTable table(program, plan);
+  std::vector<Ledger> ledgers;
+  for (int64_t stage = 0; stage < plan.pp; ++stage)
+    ledgers.push_back(LedgerBuilder(program, plan, table, stage).build());
+  return ledgers;
+}
+
+std::string text(const Ledger &ledger) {
+  std::string lines;
+  for (const auto &[key, entry] : ledger.collectives)
+    lines += "collective " + std::string(name(key.collective)) + " " +
+             key.axis + " " + std::string(name(key.phase)) + " calls " +
+             std::to_string(entry.calls) + " payload_bytes " +
+             std::to_string(entry.payload.count()) + "\n";
+  for (const auto &[phase, flops] : ledger.flops)
+    lines += "flops " + std::string(name(phase)) + " " +
+             std::to_string(flops.count()) + "\n";
+  const MemoryParts &memory = ledger.memory;
+  auto part = [&](const char *label, Bytes bytes) {
+    lines += "memory " + std::string(label) + " " +
+             std::to_string(bytes.count()) + "\n";
+  };
+  part("comm", memory.comm);
+  part("gradients", memory.gradients);
+  part("optimizer", memory.optimizer);
+  part("p2p", memory.p2p);
+  part("parameters", memory.parameters);
+  part("saved", memory.saved);
+  part("workspace", memory.workspace);
+  return lines;
+}
+
+} // namespace shardwright::cost
