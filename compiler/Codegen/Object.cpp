@@ -46,15 +46,15 @@ std::unique_ptr<TargetMachine> makeTargetMachine(const std::string &cpu,
 void setTarget(Module &module, const TargetMachine &machine) {
   module.setTargetTriple(machine.getTargetTriple());
   module.setDataLayout(machine.createDataLayout());
-  for (Function &function : module)
-    if (!function.isDeclaration()) {
-      function.addFnAttr("target-cpu", machine.getTargetCPU());
-      // Frames and unwind tables let profilers and debuggers walk through.
-      function.setUWTableKind(UWTableKind::Default);
-    }
 }
 
 void optimize(Module &module, TargetMachine &machine) {
+  for (Function &function : module)
+    if (!function.isDeclaration()) {
+      function.addFnAttr("target-cpu", machine.getTargetCPU());
+      // Unwind tables let profilers and debuggers walk through.
+      function.setUWTableKind(UWTableKind::Default);
+    }
   PipelineTuningOptions tuning;
   tuning.LoopVectorization = true;
   tuning.SLPVectorization = true;

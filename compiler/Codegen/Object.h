@@ -22,11 +22,12 @@ inline constexpr const char *kDefaultCpu = "x86-64-v3";
 std::unique_ptr<llvm::TargetMachine> makeTargetMachine(const std::string &cpu,
                                                        cost::Failure &failure);
 
-/// Gives the module the machine's triple and data layout, and each function
-/// its CPU. Call before `optimize`, once all functions are there.
+/// Gives the module the machine's triple and data layout. Call before anything
+/// is emitted that depends on the layout of structs.
 void setTarget(llvm::Module &module, const llvm::TargetMachine &machine);
 
-/// Runs LLVM's O3 pipeline, vector math from libmvec.
+/// Gives each function the machine's CPU and runs LLVM's O3 pipeline, vector
+/// math from libmvec.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine);
 
 /// Bytes of the object file of `module`.

@@ -1,0 +1,276 @@
+//===- KernelRows.cpp - rt.kernel to a row program ------------------------===//
+#include "compiler/Codegen/KernelRows.h"
+
+#include "dialects/Model/IR/ModelOps.h"
+#include "dialects/Plan/IR/PlanDialect.h"
+#include "passes/Lower/KernelTable.h"
+
+using namespace mlir;
+
+namespace shardwright::codegen {
+
+namespace {
+
+/// How a tensor lies in rows: the first dim, the dims between, the rest.
+struct Rows {
+  int64_t outer = 1, inner = 1, width = 1;
+};
+
+class KernelReader {
+public:
+  explicit KernelReader(rt::KernelOp kernel) : kernel(kernel) {}
+  FailureOr<KernelRows> read();
+
+private:
+  LogicalResult readOp(Operation *op);
+  /// Rows of operand `operand` whose last letters are `columns`. With no
+  /// letters before them, one row.
+  LogicalResult setRows(Operation *op, unsigned operand, StringRef columns,
+                        RowOp &row);
+  LogicalResult setOrigin(Operation *op, StringRef letter, int64_t extent,
+                          Origin &origin);
+  LogicalResult setRope(model::RopeOp op, RowOp &row);
+  RowOp &push(Operation *op, RowOpKind kind);
+  LogicalResult addNorm(Operation *op, RowOpKind kind, StringRef letters,
+                        double eps = 0);
+  LogicalResult addMap(Operation *op, RowOpKind kind, StringRef letters,
+                       bool approximate = false);
+  LogicalResult addLogits(Operation *op, RowOpKind kind, int64_t valid,
+                          double scale = 1);
+
+  rt::KernelOp kernel;
+  KernelRows result;
+  llvm::DenseMap<Value, int> buffers;
+  llvm::DenseMap<Value, bool> accumulate;
+  bool hasRows = false;
+};
+
+} // namespace
+
+static RankedTensorType typeOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+RowOp &KernelReader::push(Operation *op, RowOpKind kind) {
+  RowOp &row = result.program.ops.emplace_back();
+  row.kind = kind;
+  for (Value operand : op->getOperands())
+    row.operands.push_back(buffers.lookup(operand));
+  for (Value value : op->getResults()) {
+    row.results.push_back(buffers.lookup(value));
+    row.accumulate |= accumulate.lookup(value);
+  }
+  return row;
+}
+
+LogicalResult KernelReader::setRows(Operation *op, unsigned operand,
+                                    StringRef columns, RowOp &row) {
+  const std::string letters = cast<model::IterationSpaceOpInterface>(op)
+                                  .getDimLetters()
+                                  .operands[operand];
+  if (!StringRef(letters).ends_with(columns))
+    return op->emitOpError() << "expected '" << letters << "' to end in '"
+                             << columns << "' to have a row form";
+  const size_t rowDims = letters.size() - columns.size();
+  Rows rows;
+  for (auto [dim, size] :
+       llvm::enumerate(typeOf(op->getOperand(operand)).getShape()))
+    (dim >= rowDims ? rows.width : dim == 0 ? rows.outer : rows.inner) *= size;
+  row.width = rows.width;
+  RowProgram &program = result.program;
+  if (hasRows && (program.outer != rows.outer || program.inner != rows.inner))
+    return op->emitOpError()
+           << "expected " << program.outer << " x " << program.inner
+           << " rows as the ops before it in its kernel, but got "
+           << rows.outer << " x " << rows.inner;
+  program.outer = rows.outer;
+  program.inner = rows.inner;
+  hasRows = true;
+  return success();
+}
+
+LogicalResult KernelReader::setOrigin(Operation *op, StringRef letter,
+                                      int64_t extent, Origin &origin) {
+  ArrayAttr axes;
+  if (auto all = op->getAttrOfType<DictionaryAttr>(plan::kAxesAttr))
+    axes = all.getAs<ArrayAttr>(letter);
+  if (origin.extent != 0 && (origin.axes != axes || origin.extent != extent))
+    return op->emitOpError() << "expected the factor '" << letter
+                             << "' to lie as in the ops before it";
+  origin = {axes, extent};
+  return success();
+}
+
+LogicalResult KernelReader::addNorm(Operation *op, RowOpKind kind,
+                                    StringRef letters, double eps) {
+  RowOp &row = push(op, kind);
+  row.eps = eps;
+  return setRows(op, 0, letters.take_back(), row);
+}
+
+LogicalResult KernelReader::addMap(Operation *op, RowOpKind kind,
+                                   StringRef letters, bool approximate) {
+  RowOp &row = push(op, kind);
+  row.approximate = approximate;
+  StringRef columns = letters;
+  columns.consume_front("sb");
+  return setRows(op, 0, columns, row);
+}
+
+LogicalResult KernelReader::addLogits(Operation *op, RowOpKind kind,
+                                      int64_t valid, double scale) {
+  RowOp &row = push(op, kind);
+  row.validColumns = valid;
+  row.scale = scale;
+  if (failed(setRows(op, 0, "v", row)))
+    return failure();
+  return setOrigin(op, "v", row.width, result.column);
+}
+
+static double number(DictionaryAttr attributes, StringRef name,
+                     double fallback) {
+  Attribute value = attributes.get(name);
+  if (auto real = dyn_cast_or_null<FloatAttr>(value))
+    return real.getValueAsDouble();
+  if (auto integer = dyn_cast_or_null<IntegerAttr>(value))
+    return static_cast<double>(integer.getInt());
+  return fallback;
+}
+
+LogicalResult KernelReader::setRope(model::RopeOp op, RowOp &row) {
+  StringRef columns = op.getLetters();
+  if (!columns.consume_front("sb"))
+    return op.emitOpError() << "expected letters that start with 'sb', but got '"
+                            << columns << "'";
+  RopeScaling scaling;
+  if (DictionaryAttr attributes = op.getScaling().value_or(nullptr)) {
+    auto type = attributes.getAs<StringAttr>("rope_type");
+    if (type && type.getValue() == "linear")
+      scaling.kind = RopeScaling::Kind::Linear;
+    else if (type && type.getValue() == "llama3")
+      scaling.kind = RopeScaling::Kind::Llama3;
+    else
+      return op.emitOpError()
+             << "expected rope_type to be \"linear\" or \"llama3\", but got "
+             << (type ? type.getValue() : "none");
+    scaling.factor = number(attributes, "factor", scaling.factor);
+    scaling.lowFreqFactor =
+        number(attributes, "low_freq_factor", scaling.lowFreqFactor);
+    scaling.highFreqFactor =
+        number(attributes, "high_freq_factor", scaling.highFreqFactor);
+    scaling.originalMaxPositions =
+        number(attributes, "original_max_position_embeddings",
+               scaling.originalMaxPositions);
+  }
+  row.headDim = typeOf(op.getInput()).getShape().back();
+  if (row.headDim % 2 != 0)
+    return op.emitOpError() << "expected an even head width, but got "
+                            << row.headDim;
+  row.inverse = op.getInverse();
+  row.inverseFrequencies = ropeInverseFrequencies(
+      op.getTheta().convertToDouble(), row.headDim, scaling);
+  if (failed(setRows(op, 0, columns, row)))
+    return failure();
+  return setOrigin(op, "s", result.program.outer, result.position);
+}
+
+LogicalResult KernelReader::readOp(Operation *op) {
+  if (auto add = dyn_cast<model::AddOp>(op))
+    return addMap(op, RowOpKind::Add, add.getLetters());
+  if (auto bias = dyn_cast<model::BiasAddOp>(op))
+    return setRows(op, 0, bias.getBiasLetters(), push(op, RowOpKind::BiasAdd));
+  if (auto swiglu = dyn_cast<model::SwigluOp>(op))
+    return addMap(op, RowOpKind::Swiglu, swiglu.getLetters());
+  if (auto grad = dyn_cast<model::SwigluGradOp>(op))
+    return addMap(op, RowOpKind::SwigluGrad, grad.getLetters());
+  if (auto gelu = dyn_cast<model::GeluOp>(op))
+    return addMap(op, RowOpKind::Gelu, gelu.getLetters(),
+                  gelu.getApproximate());
+  if (auto grad = dyn_cast<model::GeluGradOp>(op))
+    return addMap(op, RowOpKind::GeluGrad, grad.getLetters(),
+                  grad.getApproximate());
+  if (auto norm = dyn_cast<model::RmsNormOp>(op))
+    return addNorm(op, RowOpKind::RmsNorm, norm.getLetters(),
+                   norm.getEps().convertToDouble());
+  if (auto grad = dyn_cast<model::RmsNormGradOp>(op))
+    return addNorm(op, RowOpKind::RmsNormGrad, grad.getLetters());
+  if (auto grad = dyn_cast<model::RmsNormWeightGradOp>(op))
+    return addNorm(op, RowOpKind::RmsNormWeightGrad, grad.getLetters());
+  if (auto norm = dyn_cast<model::LayerNormOp>(op))
+    return addNorm(op, RowOpKind::LayerNorm, norm.getLetters(),
+                   norm.getEps().convertToDouble());
+  if (auto grad = dyn_cast<model::LayerNormGradOp>(op))
+    return addNorm(op, RowOpKind::LayerNormGrad, grad.getLetters());
+  if (auto grad = dyn_cast<model::LayerNormWeightGradOp>(op))
+    return addNorm(op, RowOpKind::LayerNormWeightGrad, grad.getLetters());
+  if (auto sum = dyn_cast<model::ColumnSumOp>(op))
+    return setRows(op, 0, sum.getSpec().split("->").second,
+                   push(op, RowOpKind::ColumnSum));
+  if (auto rope = dyn_cast<model::RopeOp>(op))
+    return setRope(rope, push(op, RowOpKind::Rope));
+  if (isa<model::AddPositionsOp, model::AddPositionsGradOp>(op)) {
+    const bool isGrad = isa<model::AddPositionsGradOp>(op);
+    RowOp &row = push(op, isGrad ? RowOpKind::AddPositionsGrad
+                                 : RowOpKind::AddPositions);
+    if (isGrad)
+      row.tableRows = typeOf(op->getResult(0)).getDimSize(0);
+    if (failed(setRows(op, 0, "h", row)))
+      return failure();
+    return setOrigin(op, "s", result.program.outer, result.position);
+  }
+  if (auto maximum = dyn_cast<model::MaxLogitOp>(op))
+    return addLogits(op, RowOpKind::MaxLogit, maximum.getValidVocab());
+  if (auto sum = dyn_cast<model::SumExpOp>(op))
+    return addLogits(op, RowOpKind::SumExp, sum.getValidVocab());
+  if (isa<model::TargetLogitOp>(op))
+    return addLogits(op, RowOpKind::TargetLogit, 0);
+  if (auto grad = dyn_cast<model::SoftmaxGradOp>(op))
+    return addLogits(op, RowOpKind::SoftmaxGrad, grad.getValidVocab(),
+                     grad.getScale().convertToDouble());
+  if (auto loss = dyn_cast<model::TokenLossOp>(op)) {
+    RowOp &row = push(op, RowOpKind::TokenLoss);
+    row.scale = loss.getScale().convertToDouble();
+    return setRows(op, 0, "", row);
+  }
+  return op->emitOpError("has no row form");
+}
+
+FailureOr<KernelRows> KernelReader::read() {
+  result.program.name = kernel.getSymName().str();
+  Block &body = kernel.getBody().front();
+  int number = 0;
+  for (Value argument : body.getArguments())
+    buffers[argument] = number++;
+  for (auto [index, value] :
+       llvm::enumerate(body.getTerminator()->getOperands())) {
+    buffers[value] = number++;
+    accumulate[value] = static_cast<bool>(
+        kernel.getResultAttr(index, kAccumulateAttr));
+  }
+  result.program.buffers = number;
+
+  Type element;
+  for (Operation &op : body.without_terminator()) {
+    for (Value value : op.getResults()) {
+      if (!buffers.contains(value))
+        return op.emitOpError("expected every result to leave the kernel");
+      Type type = typeOf(value).getElementType();
+      if (element && element != type)
+        return op.emitOpError() << "expected elements of type " << element
+                                << " as before in its kernel, but got " << type;
+      element = type;
+    }
+    if (failed(readOp(&op)))
+      return failure();
+  }
+  if (!element || !(element.isF32() || element.isF64()))
+    return kernel.emitOpError() << "expected elements of type f32 or f64";
+  result.program.element = element.isF64() ? Element::F64 : Element::F32;
+  return result;
+}
+
+FailureOr<KernelRows> readKernel(rt::KernelOp kernel) {
+  return KernelReader(kernel).read();
+}
+
+} // namespace shardwright::codegen

@@ -1,0 +1,93 @@
+//===- Link.cpp - Object file and runtime to an executable ----------------===//
+#include "compiler/Codegen/Link.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+
+#include <optional>
+
+using namespace llvm;
+
+namespace shardwright::codegen {
+
+static constexpr const char *kRuntimeName = "libshardwright_rt.a";
+
+bool findRuntime(std::string &path, cost::Failure &failure) {
+  SmallString<256> beside(sys::fs::getMainExecutable(
+      nullptr, reinterpret_cast<void *>(&findRuntime)));
+  sys::path::remove_filename(beside);
+  sys::path::append(beside, "..", "lib", kRuntimeName);
+  sys::path::remove_dots(beside, /*remove_dot_dot=*/true);
+  for (StringRef candidate : {StringRef(beside), StringRef(SHARDWRIGHT_RUNTIME)})
+    if (sys::fs::exists(candidate)) {
+      path = candidate.str();
+      return true;
+    }
+  failure = {cost::FailureKind::Bug,
+             {"expected the runtime '" + beside.str().str() + "' or '" +
+              SHARDWRIGHT_RUNTIME + "', but got neither: build or install " +
+              "shardwright_rt"}};
+  return false;
+}
+
+/// A C++ compiler to link with: the runtime is C++ inside.
+static std::string findLinker() {
+  for (const char *name : {"c++", "g++", "clang++"})
+    if (ErrorOr<std::string> found = sys::findProgramByName(name))
+      return *found;
+  return "";
+}
+
+static bool linksWithLld() {
+  return static_cast<bool>(sys::findProgramByName("ld.lld"));
+}
+
+static std::string readAll(StringRef path) {
+  auto file = MemoryBuffer::getFile(path, /*IsText=*/true);
+  return file ? (*file)->getBuffer().rtrim().str() : "";
+}
+
+bool linkExecutable(const std::string &object, const std::string &runtime,
+                    const std::string &output, cost::Failure &failure) {
+  const std::string compiler = findLinker();
+  if (compiler.empty()) {
+    failure = {cost::FailureKind::Unsupported,
+               {"expected one of c++, g++ and clang++ in PATH to link with, "
+                "but got none"}};
+    return false;
+  }
+  SmallVector<StringRef> arguments = {compiler, "-o", output, object, runtime};
+  if (linksWithLld())
+    arguments.push_back("-fuse-ld=lld");
+  // libmvec holds the vector variants of exp, log, sin, cos and erf.
+  for (StringRef library : {"-lopenblas", "-lmvec", "-lm", "-ldl", "-pthread"})
+    arguments.push_back(library);
+
+  SmallString<128> log;
+  if (std::error_code error =
+          sys::fs::createTemporaryFile("shardwright-link", "log", log)) {
+    failure = {cost::FailureKind::Bug,
+               {"cannot create a temporary file: " + error.message()}};
+    return false;
+  }
+  const std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log),
+                                                StringRef(log)};
+  std::string error;
+  const int code =
+      sys::ExecuteAndWait(compiler, arguments, std::nullopt, redirects,
+                          /*SecondsToWait=*/0, /*MemoryLimit=*/0, &error);
+  std::string said = readAll(log);
+  sys::fs::remove(log);
+  if (code == 0)
+    return true;
+  failure = {cost::FailureKind::Bug,
+             {"linking '" + output + "' with '" + compiler +
+              "' failed: " + (error.empty() ? said : error)}};
+  return false;
+}
+
+} // namespace shardwright::codegen

@@ -1,0 +1,36 @@
+//===- ModuleEmitter.cpp - A lowered module to LLVM IR --------------------===//
+#include "compiler/Codegen/ModuleEmitter.h"
+
+#include "compiler/Codegen/FunctionEmitter.h"
+#include "compiler/Codegen/RowEmitter.h"
+
+namespace shardwright::codegen {
+
+mlir::LogicalResult emitModule(mlir::ModuleOp source, llvm::Module &target) {
+  mlir::FailureOr<ProgramTable> table = readProgramTable(source);
+  auto mesh = source->getAttrOfType<plan::MeshAttr>(plan::kMeshAttr);
+  if (mlir::failed(table))
+    return mlir::failure();
+  if (!mesh)
+    return source.emitOpError("expected 'plan.mesh'");
+
+  EmittedKernels kernels;
+  for (auto kernel : source.getOps<rt::KernelOp>()) {
+    mlir::FailureOr<KernelRows> rows = readKernel(kernel);
+    if (mlir::failed(rows))
+      return mlir::failure();
+    kernels[kernel.getSymName().str()] = {
+        emitRowProgram(rows->program, target), rows->position, rows->column};
+  }
+  for (auto function : source.getOps<rt::FuncOp>())
+    if (mlir::failed(
+            FunctionEmitter(function, mesh, kernels, target).run()))
+      return mlir::failure();
+  emitUpdate(table->rest.compute_dtype == SW_RT_F64 ? Element::F64
+                                                    : Element::F32,
+             table->update, target);
+  emitProgramTables(*table, target);
+  return mlir::success();
+}
+
+} // namespace shardwright::codegen
