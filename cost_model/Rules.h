@@ -1,0 +1,56 @@
+//===- Rules.h - Which plans are legal for a program ------------*- C++ -*-===//
+//
+// The one table of what a plan must satisfy. Search rejects by it, tools report
+// it, passes rely on it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_RULES_H
+#define SHARDWRIGHT_COST_MODEL_RULES_H
+
+#include "cost_model/Failure.h"
+#include "cost_model/Plan.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardwright::cost {
+
+struct Rule {
+  std::string_view name;    ///< "heads_divisible_by_tp"
+  std::string_view formula; ///< what must hold, for people
+  std::string_view reason;  ///< why it must
+  /// Input: such a plan is wrong. Unsupported: it makes sense, but nothing here
+  /// can run or price it yet.
+  FailureKind kind;
+};
+
+/// All rules, in the order in which they are checked and reported.
+const std::vector<Rule> &rules();
+
+struct Violation {
+  std::string rule;    ///< Rule::name
+  std::string message; ///< "expected ... , but got ..." with the values found
+  std::vector<std::string> legal; ///< legal values near by; may be empty
+  FailureKind kind = FailureKind::Input;
+};
+
+enum class ModelCheck {
+  NameAndSha256, ///< the digest of the program is computed and compared
+  NameOnly,      ///< for callers who know that plan and program belong together
+};
+
+/// Every rule that `plan` violates, in table order; empty: it is legal. An
+/// empty model name or sha256 in the plan means "any" and passes.
+std::vector<Violation> checkPlan(const Program &program, const Plan &plan,
+                                 ModelCheck model = ModelCheck::NameAndSha256);
+
+/// Unsupported if nothing worse is among `violations`, else Input.
+FailureKind worstKind(const std::vector<Violation> &violations);
+
+/// Divisors of all of `numbers`, ascending.
+std::vector<int64_t> commonDivisors(const std::vector<int64_t> &numbers);
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_RULES_H
