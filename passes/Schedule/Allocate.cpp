@@ -1,0 +1,273 @@
+#include "cost_model/Layout.h"
+#include "dialects/Spmd/IR/SpmdOps.h"
+#include "passes/Plan/PlannedModule.h"
+#include "passes/Schedule/ParameterAddresses.h"
+#include "passes/Schedule/Passes.h"
+#include "passes/Schedule/Workspace.h"
+
+using namespace mlir;
+
+namespace shardwright {
+#define GEN_PASS_DEF_ALLOCATEPASS
+#include "passes/Schedule/Passes.h.inc"
+
+namespace {
+
+int64_t aligned(int64_t bytes) {
+  return cost::roundUp(bytes, cost::arenaAlignment);
+}
+
+/// Functions of one kind under one policy; null where there is none.
+struct Variant {
+  const cost::Kind *kind = nullptr;
+  model::KindOp forward, dataGrad, weightGrad;
+  int64_t workspaceBytes = 0;
+};
+
+/// Offsets of saved values behind the stream in their slot, by index.
+std::map<int64_t, int64_t> savedOffsets(model::KindOp forward) {
+  std::map<int64_t, int64_t> bytes, offsets;
+  for (auto [number, type] : llvm::enumerate(forward.getResultTypes()))
+    if (model::ResAttr attr = forward.getModelRes(number);
+        attr.getKind() == model::ResultKind::Saved)
+      bytes[attr.getIndex()] = aligned(bytesOf(type));
+  int64_t end = 0;
+  for (auto [index, size] : bytes) {
+    offsets[index] = end;
+    end += size;
+  }
+  return offsets;
+}
+
+class Allocator {
+public:
+  Allocator(const PlannedModule &planned, const ParameterAddresses &parameters)
+      : planned(planned), parameters(parameters) {}
+
+  /// Places all values of a variant's functions and writes their addresses.
+  LogicalResult place(Variant &variant) {
+    SmallVector<model::KindOp> backward;
+    for (model::KindOp op : {variant.dataGrad, variant.weightGrad})
+      if (op)
+        backward.push_back(op);
+    std::map<int64_t, int64_t> saved = savedOffsets(variant.forward);
+    int64_t most = 0;
+    for (ArrayRef<model::KindOp> functions :
+         {ArrayRef<model::KindOp>(variant.forward),
+          ArrayRef<model::KindOp>(backward)}) {
+      AddressMap addresses;
+      for (model::KindOp op : functions)
+        if (failed(placeBorders(op, *variant.kind, saved, addresses)))
+          return failure();
+      int64_t bytes = placeInside(functions, addresses);
+      for (model::KindOp op : functions)
+        annotate(op, addresses, bytes);
+      most = std::max(most, bytes);
+    }
+    variant.workspaceBytes = most;
+    return success();
+  }
+
+private:
+  Address argumentAddress(model::ArgAttr attr, const cost::Kind &kind,
+                          const std::map<int64_t, int64_t> &saved) {
+    switch (attr.getKind()) {
+    case model::ArgKind::StreamIn: return {rt::Base::StreamIn, 0};
+    case model::ArgKind::StreamGrad: return {rt::Base::GradIn, 0};
+    case model::ArgKind::Parameter:
+      return parameters.of(kind, attr.getIndex(), /*gradient=*/false);
+    case model::ArgKind::Saved:
+      return {rt::Base::Saved, saved.at(attr.getIndex())};
+    case model::ArgKind::Tokens: return {rt::Base::Tokens, 0};
+    case model::ArgKind::Labels: return {rt::Base::Labels, 0};
+    case model::ArgKind::Kept: break; // lies where it was made
+    }
+    return {rt::Base::Workspace, 0};
+  }
+  Address resultAddress(model::ResAttr attr, const cost::Kind &kind,
+                        const std::map<int64_t, int64_t> &saved) {
+    switch (attr.getKind()) {
+    case model::ResultKind::StreamOut: return {rt::Base::StreamOut, 0};
+    case model::ResultKind::StreamGrad: return {rt::Base::GradOut, 0};
+    case model::ResultKind::Saved:
+      return {rt::Base::Saved, saved.at(attr.getIndex())};
+    case model::ResultKind::ParameterGrad:
+      return parameters.of(kind, attr.getIndex(), /*gradient=*/true);
+    case model::ResultKind::Loss: return {rt::Base::Loss, 0};
+    case model::ResultKind::Kept: break; // placed with the temporaries
+    }
+    return {rt::Base::Workspace, 0};
+  }
+
+  /// Places what lies outside of the workspace.
+  LogicalResult placeBorders(model::KindOp op, const cost::Kind &kind,
+                             const std::map<int64_t, int64_t> &saved,
+                             AddressMap &addresses) {
+    for (BlockArgument argument : op.getBody().front().getArguments()) {
+      model::ArgAttr attr = op.getModelArg(argument.getArgNumber());
+      if (attr.getKind() == model::ArgKind::Saved &&
+          !saved.count(attr.getIndex()))
+        return op.emitOpError() << "expected the forward function to save "
+                                   "value "
+                                << attr.getIndex() << ", but it does not";
+      if (attr.getKind() != model::ArgKind::Kept)
+        addresses[argument] = argumentAddress(attr, kind, saved);
+    }
+    for (OpOperand &operand : op.getReturn()->getOpOperands()) {
+      model::ResAttr attr = op.getModelRes(operand.getOperandNumber());
+      if (attr.getKind() == model::ResultKind::Kept)
+        continue;
+      if (!addresses
+               .insert({operand.get(), resultAddress(attr, kind, saved)})
+               .second)
+        return op.emitOpError()
+               << "expected result " << operand.getOperandNumber()
+               << " to be made by an op and returned once, but it has another "
+                  "place already";
+    }
+    return success();
+  }
+
+  /// Places all other values; takes fusion groups apart if they cost memory.
+  int64_t placeInside(ArrayRef<model::KindOp> functions,
+                      AddressMap &addresses) {
+    AddressMap grouped = addresses;
+    int64_t groupedBytes = placeValues(functions, grouped, /*grouped=*/true);
+    int64_t bytes = placeValues(functions, addresses, /*grouped=*/false);
+    if (groupedBytes <= bytes) {
+      addresses = std::move(grouped);
+      return groupedBytes;
+    }
+    for (model::KindOp function : functions) {
+      int64_t number = 0;
+      for (Operation &op : function.getBody().front())
+        if (op.hasAttr(kFusionGroupAttr))
+          op.setAttr(kFusionGroupAttr,
+                     IntegerAttr::get(IntegerType::get(op.getContext(), 64),
+                                      number++));
+    }
+    return bytes;
+  }
+
+  void annotate(model::KindOp op, const AddressMap &addresses, int64_t bytes) {
+    MLIRContext *context = op.getContext();
+    auto attr = [&](Value value) -> Attribute {
+      const Address &address = addresses.at(value);
+      return rt::AddrAttr::get(context, address.base, address.offset);
+    };
+    auto name = StringAttr::get(context, spmd::kAddressAttr);
+    Block &body = op.getBody().front();
+    for (BlockArgument argument : body.getArguments())
+      op.setArgAttr(argument.getArgNumber(), name, attr(argument));
+    for (OpOperand &operand : op.getReturn()->getOpOperands())
+      op.setResultAttr(operand.getOperandNumber(), name, attr(operand.get()));
+    for (Operation &inner : body.without_terminator()) {
+      SmallVector<Attribute> list;
+      for (Value result : inner.getResults())
+        list.push_back(attr(result));
+      inner.setAttr(name, ArrayAttr::get(context, list));
+    }
+    op->setAttr(spmd::kWorkspaceAttr,
+                IntegerAttr::get(IntegerType::get(context, 64), bytes));
+  }
+
+  const PlannedModule &planned;
+  const ParameterAddresses &parameters;
+};
+
+/// Lays out the arena of a stage, as sw_rt_arena documents it.
+DictionaryAttr arenaOf(spmd::StageOp stage, const PlannedModule &planned,
+                       const std::map<std::string, Variant> &variants) {
+  const cost::Plan &plan = planned.plan;
+  cost::MemoryParts memory =
+      cost::memoryOf(planned.program, plan, stage.getIndex());
+  int64_t temporaries = 0;
+  for (Attribute run : stage.getRuns())
+    temporaries = std::max(
+        temporaries,
+        variants.at(cast<StringAttr>(cast<ArrayAttr>(run)[0]).str())
+            .workspaceBytes);
+  int64_t stream =
+      aligned(cost::streamBytes(planned.program, plan).count());
+
+  Builder builder(stage.getContext());
+  SmallVector<NamedAttribute> entries;
+  auto set = [&](StringRef key, int64_t value) {
+    entries.push_back(
+        builder.getNamedAttr(key, builder.getI64IntegerAttr(value)));
+  };
+  int64_t end = 0;
+  auto part = [&](StringRef key, int64_t bytes) {
+    set(key, end);
+    set((key + "_bytes").str(), bytes);
+    end += aligned(bytes);
+  };
+  part("parameters", memory.parameters.count());
+  part("gradients", memory.gradients.count());
+  part("optimizer", memory.optimizer.count());
+  part("slots", memory.saved.count());
+  part("p2p", memory.p2p.count());
+  part("comm", memory.comm.count());
+  part("workspace", temporaries + 2 * stream);
+  set("total", end);
+  int64_t elements =
+      memory.parameters.count() / cost::byteWidth(plan.dtypes.param);
+  int64_t slots = stage.getSlots().value_or(1);
+  set("elements", elements);
+  set("optimizer_elements", elements / cost::zeroDegree(plan));
+  set("slot_bytes", memory.saved.count() / slots);
+  set("gradient_stream", temporaries);
+  set("num_slots", slots);
+  return builder.getDictionaryAttr(entries);
+}
+
+class AllocatePass : public impl::AllocatePassBase<AllocatePass> {
+public:
+  using AllocatePassBase::AllocatePassBase;
+
+  void runOnOperation() override {
+    if (failed(allocate(getOperation())))
+      signalPassFailure();
+  }
+
+private:
+  LogicalResult allocate(ModuleOp module) {
+    PlannedModule planned;
+    if (failed(readPlannedModule(module, planned)))
+      return failure();
+    ParameterAddresses parameters(planned);
+    if (!parameters.isConsistent())
+      return module.emitError() << "expected shared parameters to lie alike on "
+                                   "all stages, but they do not";
+    std::map<std::string, Variant> variants;
+    for (auto op : module.getOps<model::KindOp>()) {
+      PlannedKindFunction found;
+      if (!lookUp(planned, op, found))
+        return op.emitOpError() << "expected a kind that a stage runs";
+      Variant &variant = variants[variantName(
+          *found.kind, static_cast<cost::Recompute>(*op.getPolicy()))];
+      variant.kind = found.kind;
+      switch (*op.getPart()) {
+      case model::Part::Forward: variant.forward = op; break;
+      case model::Part::DataGrad: variant.dataGrad = op; break;
+      case model::Part::WeightGrad: variant.weightGrad = op; break;
+      }
+    }
+    Allocator allocator(planned, parameters);
+    for (auto &[name, variant] : variants) {
+      if (!variant.forward)
+        return module.emitError()
+               << "expected a forward function of '" << name << "'";
+      if (failed(allocator.place(variant)))
+        return failure();
+    }
+    for (auto stage : module.getOps<spmd::StageOp>())
+      stage.setArenaAttr(arenaOf(stage, planned, variants));
+    module->setAttr(spmd::kPhaseAttr,
+                    StringAttr::get(&getContext(), "allocated"));
+    return success();
+  }
+};
+
+} // namespace
+} // namespace shardwright
