@@ -16,11 +16,12 @@ import argparse
 import json
 import math
 import pathlib
-import statistics
 import sys
 
 import numpy as np
 import torch
+
+import draws
 
 HERE = pathlib.Path(__file__).parent
 RUN = {
@@ -39,57 +40,6 @@ RUN = {
 SAMPLES = 4  # elements of each tensor that are written down
 
 
-# Random numbers ---------------------------------------------------------------
-
-def fnv1a(text):
-    value = 0xcbf29ce484222325
-    for byte in text.encode():
-        value = (value ^ byte) * 0x100000001b3 % 2**64
-    return value
-
-
-def philox(seed, name, indices):
-    """First two words of Philox4x32-10 for each index of the stream `name`."""
-    mask = np.uint64(0xffffffff)
-    shift = np.uint64(32)
-    digest = fnv1a(name)
-    k0 = np.uint64((seed ^ digest) & 0xffffffff)
-    k1 = np.uint64(((seed >> 32) ^ (digest >> 32)) & 0xffffffff)
-    c = [indices & mask, indices >> shift, np.zeros_like(indices),
-         np.zeros_like(indices)]
-    for _ in range(10):
-        a = np.uint64(0xD2511F53) * c[0]
-        b = np.uint64(0xCD9E8D57) * c[2]
-        c = [(b >> shift) ^ c[1] ^ k0, b & mask, (a >> shift) ^ c[3] ^ k1,
-             a & mask]
-        k0 = (k0 + np.uint64(0x9E3779B9)) & mask
-        k1 = (k1 + np.uint64(0xBB67AE85)) & mask
-    return c[0], c[1]
-
-
-def normal(seed, name, shape, std):
-    """Wichura's AS 241, which is what NormalDist.inv_cdf computes."""
-    count = int(np.prod(shape))
-    w0, w1 = philox(seed, name, np.arange(count, dtype=np.uint64))
-    u = ((w0 >> np.uint64(5)).astype(np.float64) * 2.0**26
-         + (w1 >> np.uint64(6)).astype(np.float64) + 0.5) / 2.0**53
-    inverse = statistics.NormalDist().inv_cdf
-    values = np.array([inverse(float(x)) for x in u]) * std
-    return torch.from_numpy(values.reshape(shape))
-
-
-def batch(run, data, step):
-    """Tokens and labels of a step, [global batch, sequence]."""
-    first = step * run["global_batch"]
-    indices = np.arange(first, first + run["global_batch"], dtype=np.uint64)
-    w0, w1 = philox(run["seed"], "data", indices)
-    draws = (w1 << np.uint64(32)) | w0
-    length = run["sequence"]
-    starts = draws % np.uint64(len(data) - length - 1)
-    rows = torch.stack([data[int(s):int(s) + length + 1] for s in starts])
-    return rows[:, :-1], rows[:, 1:]
-
-
 # Models -----------------------------------------------------------------------
 
 class Weights:
@@ -100,7 +50,8 @@ class Weights:
         self.tensors = {}
 
     def normal(self, name, shape, std):
-        self.tensors[name] = normal(self.seed, name, shape, std)
+        values = draws.normal(self.seed, name, math.prod(shape), std)
+        self.tensors[name] = torch.from_numpy(values.reshape(shape))
 
     def zeros(self, name, *shape):
         self.tensors[name] = torch.zeros(*shape, dtype=torch.float64)
@@ -275,9 +226,12 @@ class Gpt2:
 # Training ---------------------------------------------------------------------
 
 def samples(name, tensor):
-    """[index, value] of a few elements, spread and never the same row."""
+    """[index, value] of a few elements, spread; of those that are not zero if
+    there are any (most rows of an embedding get no gradient)."""
     flat = tensor.detach().flatten()
-    picked = sorted({fnv1a(f"{name}#{i}") % len(flat) for i in range(SAMPLES)})
+    candidates = flat.nonzero().flatten().tolist() or range(len(flat))
+    picked = sorted({candidates[draws.fnv1a(f"{name}#{i}") % len(candidates)]
+                     for i in range(SAMPLES)})
     return [[i, flat[i].item()] for i in picked]
 
 
@@ -293,8 +247,8 @@ def train(folder):
     tensors = weights.tensors
     for tensor in tensors.values():
         tensor.requires_grad_(True)
-    data = torch.from_numpy(np.frombuffer(
-        (HERE / run["data"]).read_bytes(), dtype=np.uint8).astype(np.int64))
+    data = np.frombuffer((HERE / run["data"]).read_bytes(),
+                         dtype=np.uint8).astype(np.int64)
     golden = {
         "schema": "shardwright.golden/1",
         "comment": "written by test/golden/reference.py",
@@ -309,7 +263,7 @@ def train(folder):
     first = {n: torch.zeros_like(t) for n, t in tensors.items()}
     second = {n: torch.zeros_like(t) for n, t in tensors.items()}
     for step in range(run["steps"]):
-        tokens, labels = batch(run, data, step)
+        tokens, labels = map(torch.from_numpy, draws.batch(run, data, step))
         loss = torch.nn.functional.cross_entropy(
             model.logits(tokens).flatten(0, 1), labels.flatten())
         for tensor in tensors.values():
