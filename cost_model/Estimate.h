@@ -3,9 +3,12 @@
 #define SHARDWRIGHT_COST_MODEL_ESTIMATE_H
 
 #include "cost_model/Hardware.h"
+#include "cost_model/Layout.h"
 #include "cost_model/Ledger.h"
 #include "cost_model/Profile.h"
 
+#include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,12 +26,18 @@ struct StageEstimate {
   Bytes total() const;  ///< memory.total() + framework
 };
 
-/// Time terms on the critical path; their sum is stepTime.
+/// Time terms on the critical path; their sum is stepTime. Always these, in
+/// this order, zeros included:
+///   compute_forward, compute_backward, recompute, tp_communication,
+///   pp_communication, pp_bubble   of the stage that reduces its gradients last
+///   dp_communication              exposed part of its gradient reduction
+///   embedding_communication       sums of a parameter that stages share
+///   optimizer                     of the stage with most state
+///   parameter_gather              exposed gather of updated parameters
+///   synchronization               gradient norm over all ranks
 struct Estimate {
   Seconds stepTime;
-  std::vector<Term> terms; ///< compute_forward, compute_backward, recompute,
-                           ///< tp_communication, pp_bubble, pp_communication,
-                           ///< dp_communication, optimizer, ...
+  std::vector<Term> terms;
   std::vector<StageEstimate> stages;
   double modelFlopsUtilization = 0; ///< of the default convention
   double tokensPerSecondPerGpu = 0;
@@ -47,20 +56,61 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
                           const KindVariant &variant, const Hardware &hardware,
                           const Profile &profile);
 
+/// What is left of `communication` that may run beside `cover` of compute: what
+/// sticks out, and the compute that its kernels displace meanwhile.
+Seconds exposedTime(const Hardware &hardware, Seconds communication,
+                    Seconds cover);
+
+/// Remembers what plans share: profiles and facts of layers. For one program,
+/// hardware and profile; not for several threads at once.
+class EstimateCache {
+public:
+  const LayerProfile &layer(const Program &program, const Hardware &hardware,
+                            const Profile &profile, const Plan &plan, int kind,
+                            Recompute policy);
+  const LayerFacts &facts(const Program &program, const Plan &plan, int kind,
+                          Recompute policy);
+
+private:
+  using Key = std::array<int64_t, 12>;
+  static Key key(const Plan &plan, int kind, Recompute policy);
+  std::map<Key, LayerProfile> layers;
+  std::map<Key, LayerFacts> layerFactsOf;
+};
+
 /// Composes layer profiles over stages and schedule (discrete events; a
-/// repeating period is extrapolated and equals the complete run).
+/// repeating period is extrapolated and equals the complete run). The plan is
+/// legal (Rules.h). `cache` may be null; it never changes the result.
+///
+/// plan.chunks > 1 is interleaved 1F1B as Megatron-LM runs it, for predictions
+/// of others' runs: layers of a stage are split evenly over its chunks.
 Estimate estimate(const Program &program, const Hardware &hardware,
-                  const Profile &profile, const Plan &plan);
+                  const Profile &profile, const Plan &plan,
+                  EstimateCache *cache = nullptr);
+
+/// The same without memory: `stages` is empty and `fits` false.
+Estimate estimateTime(const Program &program, const Hardware &hardware,
+                      const Profile &profile, const Plan &plan,
+                      EstimateCache *cache = nullptr);
+
+/// Memory of every stage: the arena exactly, and what the framework adds.
+std::vector<StageEstimate> estimateMemory(const Program &program,
+                                          const Hardware &hardware,
+                                          const Profile &profile,
+                                          const Plan &plan);
 
 /// A time that no completion of the partial plan can beat: fields of `plan`
-/// that `fixed` does not name are free. Admissible (property-tested).
+/// that `fixed` does not name are free, and always how layers are split over
+/// stages and which schedule runs them. `plan` is legal. Under a fixed
+/// recompute, plan.stages says which policies there are. Admissible
+/// (property-tested).
 struct FixedFields {
   bool dp = false, tp = false, pp = false, sp = false, microBatch = false,
        zero = false, recompute = false;
 };
 Seconds lowerBound(const Program &program, const Hardware &hardware,
                    const Profile &profile, const Plan &plan,
-                   const FixedFields &fixed);
+                   const FixedFields &fixed, EstimateCache *cache = nullptr);
 
 } // namespace shardwright::cost
 

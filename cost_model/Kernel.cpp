@@ -29,11 +29,15 @@ GemmShape gemmShapeOf(const IterationSpace &space) {
   return shape;
 }
 
+double arithmeticRate(const Device &device, DType dtype) {
+  const double peak = device.peakOf(dtype).count();
+  return peak > 0 ? peak : device.peakOf(DType::F32).count();
+}
+
 Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
                         DType dtype) {
   const GemmCurve &curve = device.gemm;
-  const double peak = device.peakOf(dtype).count();
-  assert(peak > 0 && "the caller checks that the device has the type");
+  const double peak = arithmeticRate(device, dtype);
   const double units = static_cast<double>(device.computeUnits);
   const double depth = static_cast<double>(shape.k + curve.prologueDepth);
   double best = 0;
@@ -174,7 +178,7 @@ Seconds attentionTime(const Device &device, const Profile &profile,
         (backward ? curve.backwardFraction : curve.forwardFraction) * keys /
         (keys + half);
     return kernelTime(device, profile,
-                      Seconds(flops / (device.peakOf(dtype).count() * fraction)),
+                      Seconds(flops / (arithmeticRate(device, dtype) * fraction)),
                       memoryTime(device, kernel, bytes));
   }
   const int64_t batch = checkedMul(shape.batch, shape.heads);

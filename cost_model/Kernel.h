@@ -23,6 +23,10 @@ struct GemmShape {
 /// factors of no result are k.
 GemmShape gemmShapeOf(const IterationSpace &space);
 
+/// Flops per second of a type; f32's where the device has none of its own and
+/// converts.
+double arithmeticRate(const Device &device, DType dtype);
+
 /// Arithmetic time of a product: for the best tile (tm, tn, e),
 ///   tiles = batch * ceil(m / tm) * ceil(n / tn),  w = tiles / units,
 ///   waves = q * ceil(w) + (1 - q) * max(1, w)     (q: wave_quantization)

@@ -1,0 +1,414 @@
+//===- Estimate.cpp - Time and memory of a plan ---------------------------===//
+#include "cost_model/Estimate.h"
+#include "cost_model/Collective.h"
+#include "cost_model/Kernel.h"
+#include "cost_model/Timeline.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shardwright::cost {
+namespace {
+
+/// Sums over the layers of a stage, of one microbatch.
+struct StageWork {
+  LayerProfile layers;   ///< of kinds that take and give a stream
+  LayerProfile entrance; ///< of kinds that only give one (embedding)
+  LayerProfile exit;     ///< of kinds that only take one (head)
+  Seconds reduce, largestReduce; ///< gradient reduction; of one layer
+  Seconds gather;                ///< of updated parameters
+  int64_t elements = 0;          ///< parameters of a rank
+};
+
+void accumulate(LayerProfile &sum, const LayerProfile &layer, int64_t count) {
+  const double times = static_cast<double>(count);
+  sum.forward += times * layer.forward;
+  sum.dataGrad += times * layer.dataGrad;
+  sum.weightGrad += times * layer.weightGrad;
+  sum.recompute += times * layer.recompute;
+  sum.forwardCommunication += times * layer.forwardCommunication;
+  sum.backwardCommunication += times * layer.backwardCommunication;
+}
+
+Seconds forwardTime(const LayerProfile &layer) {
+  return layer.forward + layer.forwardCommunication;
+}
+Seconds dataGradTime(const LayerProfile &layer) {
+  return layer.dataGrad + layer.backwardCommunication;
+}
+
+Placement dataPlacement(const Plan &plan, const Hardware &hardware) {
+  return placeGroup(plan.dp, plan.tp, hardware.ranksPerNode());
+}
+
+struct BlockTimes {
+  Seconds reduce, gather;
+};
+
+/// Reduction and gathering of one block, bucket by bucket (D8).
+BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
+                      const ParameterBlock &block) {
+  BlockTimes times;
+  const int64_t gradWidth = byteWidth(plan.dtypes.grad);
+  const int64_t paramWidth = byteWidth(plan.dtypes.param);
+  const Placement data = dataPlacement(plan, hardware);
+  for (const Bucket &bucket : block.buckets) {
+    const Bytes gradient(checkedMul(bucket.elements, gradWidth));
+    if (!bucket.extraReduceAxes.empty())
+      times.reduce += collectiveTime(
+          hardware, Collective::AllReduce, gradient,
+          placeGroup(degree(plan, bucket.extraReduceAxes), 1,
+                     hardware.ranksPerNode()));
+    if (plan.zero == 0) {
+      times.reduce +=
+          collectiveTime(hardware, Collective::AllReduce, gradient, data);
+      continue;
+    }
+    times.reduce +=
+        collectiveTime(hardware, Collective::ReduceScatter, gradient, data);
+    times.gather += collectiveTime(
+        hardware, Collective::AllGather,
+        Bytes(checkedMul(bucket.elements / plan.dp, paramWidth)), data);
+  }
+  return times;
+}
+
+class Composer {
+public:
+  Composer(const Program &program, const Hardware &hardware,
+           const Profile &profile, const Plan &plan, EstimateCache &cache)
+      : program(program), hardware(hardware), profile(profile), plan(plan),
+        cache(cache) {}
+
+  Estimate run() {
+    for (const Stage &stage : plan.stages)
+      work.push_back(workOf(stage));
+    addShared();
+    const Timeline timeline =
+        runPipeline(plan.schedule, plan.microbatches(), pipelineTimes());
+
+    size_t last = 0;
+    Seconds latest(-1);
+    std::vector<Seconds> exposed;
+    Seconds optimizer(0), gather(0);
+    for (size_t i = 0; i < work.size(); ++i) {
+      exposed.push_back(exposedReduce(work[i]));
+      if (timeline.stages[i].end + exposed[i] > latest) {
+        latest = timeline.stages[i].end + exposed[i];
+        last = i;
+      }
+      optimizer = maximum(optimizer, optimizerTime(work[i].elements));
+      gather = maximum(gather, exposedGather(work[i]));
+    }
+    Estimate estimate;
+    addStageTerms(estimate, work[last], timeline.stages[last]);
+    const auto add = [&](const char *name, Seconds time) {
+      estimate.terms.push_back({name, time});
+    };
+    add("dp_communication", exposed[last]);
+    add("embedding_communication", sharedReduce);
+    add("optimizer", optimizer);
+    add("parameter_gather", gather);
+    add("synchronization",
+        collectiveTime(hardware, Collective::AllReduce, Bytes(16),
+                       placeGroup(plan.ranks(), 1, hardware.ranksPerNode())));
+    for (const Term &term : estimate.terms)
+      estimate.stepTime += term.time;
+    return estimate;
+  }
+
+private:
+  StageWork workOf(const Stage &stage) {
+    StageWork sum;
+    for (const StageRun &run : stage.runs) {
+      const int kind = kindIndex(program, run.kind);
+      assert(kind >= 0 && "a legal plan runs kinds of its program");
+      const LayerProfile &layer =
+          cache.layer(program, hardware, profile, plan, kind, run.recompute);
+      const Kind &type = program.kinds[static_cast<size_t>(kind)];
+      accumulate(!takesStream(type)  ? sum.entrance
+                 : !givesStream(type) ? sum.exit
+                                      : sum.layers,
+                 layer, run.count);
+      const ParameterBlock &block =
+          cache.facts(program, plan, kind, run.recompute).block;
+      const BlockTimes times = blockTimes(plan, hardware, block);
+      const double count = static_cast<double>(run.count);
+      sum.reduce += count * times.reduce;
+      sum.largestReduce = maximum(sum.largestReduce, times.reduce);
+      sum.gather += count * times.gather;
+      sum.elements =
+          checkedAdd(sum.elements, checkedMul(run.count, block.elements));
+    }
+    return sum;
+  }
+
+  /// Parameters that several kinds use: they belong to every stage that uses
+  /// them, and their gradients are summed over these stages.
+  void addShared() {
+    for (size_t stage = 0; stage < work.size(); ++stage) {
+      bool shares = false;
+      for (const StageRun &run : plan.stages[stage].runs)
+        for (const Parameter &parameter :
+             program.kinds[static_cast<size_t>(kindIndex(program, run.kind))]
+                 .parameters)
+          shares = shares || !parameter.shared.empty();
+      if (!shares)
+        continue;
+      const ParameterBlock block =
+          sharedBlock(plan, program, static_cast<int64_t>(stage));
+      const BlockTimes times = blockTimes(plan, hardware, block);
+      work[stage].reduce += times.reduce;
+      work[stage].largestReduce =
+          maximum(work[stage].largestReduce, times.reduce);
+      work[stage].gather += times.gather;
+      work[stage].elements = checkedAdd(work[stage].elements, block.elements);
+      if (stage == 0 || plan.pp == 1)
+        continue;
+      // First and last stage, far apart; every rank of a node does the same.
+      Seconds sum(0);
+      for (const Bucket &bucket : block.buckets)
+        sum += collectiveTime(
+            hardware, Collective::AllReduce,
+            Bytes(checkedMul(bucket.elements, byteWidth(plan.dtypes.grad))),
+            placeGroup(2, plan.dp * plan.tp * static_cast<int64_t>(stage),
+                       hardware.ranksPerNode()));
+      sharedReduce = maximum(sharedReduce, sum);
+    }
+  }
+
+  PipelineTimes pipelineTimes() const {
+    PipelineTimes times;
+    times.stages = plan.pp;
+    times.chunks = plan.chunks;
+    const double part = 1.0 / static_cast<double>(plan.chunks);
+    for (size_t stage = 0; stage < work.size(); ++stage)
+      for (int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
+        const StageWork &own = work[stage];
+        StageTimes entry{part * forwardTime(own.layers),
+                         part * dataGradTime(own.layers),
+                         part * own.layers.weightGrad};
+        const auto addEdge = [&](const LayerProfile &edge) {
+          entry.forward += forwardTime(edge);
+          entry.backwardData += dataGradTime(edge);
+          entry.backwardWeight += edge.weightGrad;
+        };
+        if (chunk == 0)
+          addEdge(own.entrance);
+        if (chunk == plan.chunks - 1)
+          addEdge(own.exit);
+        times.times.push_back(entry);
+      }
+    if (plan.pp == 1)
+      return times;
+    const Bytes stream = streamBytes(program, plan);
+    Bytes sent = stream;
+    Seconds gather(0);
+    if (profile.scatterTransfers && !plan.sp && plan.tp > 1) {
+      sent = Bytes(ceilDiv(stream.count(), plan.tp));
+      gather = collectiveTime(
+          hardware, Collective::AllGather, sent,
+          placeGroup(plan.tp, 1, hardware.ranksPerNode()));
+    }
+    times.sendForward = times.sendBackward =
+        transferTime(hardware, sent, plan.dp * plan.tp) + gather;
+    times.overlapTransfers = profile.overlapTransfers;
+    return times;
+  }
+
+  Seconds exposedReduce(const StageWork &own) const {
+    if (!profile.overlapGradientReduce)
+      return own.reduce;
+    // All but the last bucket may hide behind the last microbatch's backward.
+    const Seconds cover = own.layers.dataGrad + own.layers.weightGrad;
+    return maximum(own.largestReduce,
+                   exposedTime(hardware, own.reduce, cover));
+  }
+  Seconds exposedGather(const StageWork &own) const {
+    return profile.overlapParameterGather
+               ? exposedTime(hardware, own.gather, own.layers.forward)
+               : own.gather;
+  }
+  Seconds optimizerTime(int64_t elements) const {
+    const double bytes =
+        static_cast<double>(elements) *
+        (profile.stateBytesPerParameter /
+             static_cast<double>(zeroDegree(plan)) +
+         profile.gradientBytesPerParameter);
+    return memoryTime(hardware.device, KernelClass::Optimizer,
+                      Bytes(static_cast<int64_t>(bytes)));
+  }
+
+  void addStageTerms(Estimate &estimate, const StageWork &own,
+                     const StageTimeline &line) const {
+    LayerProfile sum = own.layers;
+    accumulate(sum, own.entrance, 1);
+    accumulate(sum, own.exit, 1);
+    const double count = static_cast<double>(plan.microbatches());
+    const auto add = [&](const char *name, Seconds time) {
+      estimate.terms.push_back({name, time});
+    };
+    add("compute_forward", count * sum.forward);
+    add("compute_backward",
+        count * (sum.dataGrad - sum.recompute + sum.weightGrad));
+    add("recompute", count * sum.recompute);
+    add("tp_communication",
+        count * (sum.forwardCommunication + sum.backwardCommunication));
+    add("pp_communication", line.transfer);
+    add("pp_bubble", line.idle);
+  }
+
+  const Program &program;
+  const Hardware &hardware;
+  const Profile &profile;
+  const Plan &plan;
+  EstimateCache &cache;
+  std::vector<StageWork> work;
+  Seconds sharedReduce;
+};
+
+/// Bytes that a framework holds on a rank of `stage` beside our arena.
+Bytes frameworkBytes(const Program &program, const Hardware &hardware,
+                     const Profile &profile, const Plan &plan,
+                     const Stage &stage, const MemoryParts &memory,
+                     int64_t slots) {
+  double bytes = static_cast<double>(profile.frameworkBytes.count());
+  bytes += profile.allocatorSlack *
+           static_cast<double>((memory.saved + memory.workspace).count());
+  const double stream =
+      static_cast<double>(streamBytes(program, plan).count()) /
+      static_cast<double>(byteWidth(plan.dtypes.compute));
+  const double scores = static_cast<double>(program.sequence) *
+                        static_cast<double>(program.sequence) *
+                        static_cast<double>(plan.microBatch) *
+                        static_cast<double>(program.heads) /
+                        static_cast<double>(plan.tp);
+  const bool unfused = attentionIsUnfused(hardware.device, profile);
+  for (const StageRun &run : stage.runs) {
+    const Kind &kind =
+        program.kinds[static_cast<size_t>(kindIndex(program, run.kind))];
+    if (!takesStream(kind) || !givesStream(kind))
+      continue;
+    const double held = static_cast<double>(slots * run.count);
+    if (run.recompute != Recompute::Full)
+      bytes += held * profile.savedMaskBytes * stream;
+    if (unfused && run.recompute == Recompute::None)
+      bytes += held * profile.scoreSavedBytes * scores;
+  }
+  if (unfused) // of the layer at work
+    bytes += profile.scoreSavedBytes * scores;
+  return Bytes(static_cast<int64_t>(bytes));
+}
+
+} // namespace
+
+Bytes StageEstimate::total() const { return memory.total() + framework; }
+
+EstimateCache::Key EstimateCache::key(const Plan &plan, int kind,
+                                      Recompute policy) {
+  return {kind,
+          static_cast<int64_t>(policy),
+          plan.tp,
+          plan.sp,
+          plan.microBatch,
+          static_cast<int64_t>(plan.dtypes.param),
+          static_cast<int64_t>(plan.dtypes.compute),
+          static_cast<int64_t>(plan.dtypes.reduce),
+          static_cast<int64_t>(plan.dtypes.grad),
+          static_cast<int64_t>(plan.dtypes.master),
+          0,
+          0};
+}
+
+const LayerProfile &EstimateCache::layer(const Program &program,
+                                         const Hardware &hardware,
+                                         const Profile &profile,
+                                         const Plan &plan, int kind,
+                                         Recompute policy) {
+  const Key at = key(plan, kind, policy);
+  auto found = layers.find(at);
+  if (found == layers.end()) {
+    const Kind &type = program.kinds[static_cast<size_t>(kind)];
+    found = layers
+                .emplace(at, profileLayer(plan, type, type.variant(policy),
+                                          hardware, profile))
+                .first;
+  }
+  return found->second;
+}
+
+const LayerFacts &EstimateCache::facts(const Program &program, const Plan &plan,
+                                       int kind, Recompute policy) {
+  Key at = key(plan, kind, policy);
+  at[10] = plan.dp;
+  at[11] = plan.zero;
+  auto found = layerFactsOf.find(at);
+  if (found == layerFactsOf.end()) {
+    const Kind &type = program.kinds[static_cast<size_t>(kind)];
+    found = layerFactsOf
+                .emplace(at, layerFacts(plan, type, type.variant(policy)))
+                .first;
+  }
+  return found->second;
+}
+
+std::vector<StageEstimate> estimateMemory(const Program &program,
+                                          const Hardware &hardware,
+                                          const Profile &profile,
+                                          const Plan &plan) {
+  std::vector<StageEstimate> stages;
+  std::vector<MemoryParts> parts = memoryOfStages(program, plan);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    int64_t slots =
+        std::min(plan.microbatches(), plan.pp - static_cast<int64_t>(i));
+    if (plan.schedule == ScheduleKind::GPipe)
+      slots = plan.microbatches();
+    if (plan.chunks > 1) {
+      // Interleaved: slots of a chunk each, as many as its warm-up and one.
+      const int64_t held = std::min(
+          plan.microbatches() * plan.chunks,
+          2 * (plan.pp - static_cast<int64_t>(i) - 1) +
+              (plan.chunks - 1) * plan.pp + 1);
+      const double ratio = static_cast<double>(held) /
+                           static_cast<double>(plan.chunks * slots);
+      parts[i].saved = Bytes(static_cast<int64_t>(
+          static_cast<double>(parts[i].saved.count()) * ratio));
+      slots = ceilDiv(held, plan.chunks);
+    }
+    stages.push_back({parts[i], frameworkBytes(program, hardware, profile, plan,
+                                               plan.stages[i], parts[i],
+                                               slots)});
+  }
+  return stages;
+}
+
+Estimate estimateTime(const Program &program, const Hardware &hardware,
+                      const Profile &profile, const Plan &plan,
+                      EstimateCache *cache) {
+  EstimateCache own;
+  Estimate estimate =
+      Composer(program, hardware, profile, plan, cache ? *cache : own).run();
+  const double tokens = static_cast<double>(plan.globalBatch) *
+                        static_cast<double>(program.sequence);
+  const double ranks = static_cast<double>(plan.ranks());
+  const double seconds = estimate.stepTime.count();
+  estimate.tokensPerSecondPerGpu = tokens / seconds / ranks;
+  estimate.modelFlopsUtilization =
+      modelFlopsPerToken(program, FlopsConvention::CausalHalved) * tokens /
+      (seconds * ranks *
+       arithmeticRate(hardware.device, plan.dtypes.compute));
+  return estimate;
+}
+
+Estimate estimate(const Program &program, const Hardware &hardware,
+                  const Profile &profile, const Plan &plan,
+                  EstimateCache *cache) {
+  Estimate estimate = estimateTime(program, hardware, profile, plan, cache);
+  estimate.stages = estimateMemory(program, hardware, profile, plan);
+  estimate.fits = true;
+  for (const StageEstimate &stage : estimate.stages)
+    estimate.fits = estimate.fits && stage.total() <= hardware.device.usable;
+  return estimate;
+}
+
+} // namespace shardwright::cost

@@ -1,0 +1,328 @@
+//===- LayerProfile.cpp - Time of one layer on one rank -------------------===//
+#include "cost_model/Collective.h"
+#include "cost_model/Estimate.h"
+#include "cost_model/Kernel.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace shardwright::cost {
+namespace {
+
+/// Times of one function; collectives by what may run beside them.
+struct FunctionTime {
+  Seconds compute;
+  Seconds products; ///< the part of compute that is matrix products
+  Seconds finishes; ///< all-reduces and reduce-scatters
+  Seconds gathers;
+};
+
+bool isMap(const Op &op, const Profile &profile) {
+  return (profile.fuseElementwise &&
+          op.space.kernel == KernelClass::Elementwise) ||
+         (profile.fuseNorm && op.space.kernel == KernelClass::RowNorm);
+}
+
+class FunctionClock {
+public:
+  FunctionClock(const Plan &plan, const Function &function,
+                const PlannedFunction &planned, const Hardware &hardware,
+                const Profile &profile)
+      : plan(plan), function(function), planned(planned), hardware(hardware),
+        device(hardware.device), profile(profile) {
+    producer.assign(function.values.size(), -1);
+    uses.assign(function.values.size(), 0);
+    returned.assign(function.values.size(), false);
+    for (size_t op = 0; op < function.ops.size(); ++op) {
+      for (ValueId value : function.ops[op].operands)
+        ++uses[value];
+      for (ValueId value : function.ops[op].results)
+        producer[value] = static_cast<int>(op);
+    }
+    for (const Result &result : function.results)
+      returned[result.value] = true;
+  }
+
+  FunctionTime run() {
+    std::vector<bool> merged(function.ops.size(), false);
+    for (size_t i = 0; i < function.ops.size(); ++i) {
+      if (merged[i])
+        continue;
+      switch (function.ops[i].space.kernel) {
+      case KernelClass::Gemm: {
+        const Seconds product = productTime(i, merged);
+        time.compute += product;
+        time.products += product;
+        break;
+      }
+      case KernelClass::Attention:
+      case KernelClass::AttentionGrad:
+        time.compute += attention(i);
+        break;
+      case KernelClass::RowNorm:
+      case KernelClass::Elementwise:
+      case KernelClass::ColumnSum:
+      case KernelClass::Gather:
+      case KernelClass::Scatter:
+      case KernelClass::CrossEntropy:
+      case KernelClass::Optimizer:
+        time.compute += streaming(i);
+        break;
+      }
+    }
+    addCollectives();
+    return time;
+  }
+
+private:
+  Bytes operandBytes(size_t op, size_t i) const {
+    return localBytes(plan, function.values[function.ops[op].operands[i]],
+                      planned.ops[op].operands[i]);
+  }
+  Bytes resultBytes(size_t op, size_t i) const {
+    return localBytes(plan, function.values[function.ops[op].results[i]],
+                      planned.ops[op].results[i]);
+  }
+  Bytes traffic(size_t op) const {
+    Bytes bytes(0);
+    for (size_t i = 0; i < function.ops[op].operands.size(); ++i)
+      bytes += operandBytes(op, i);
+    for (size_t i = 0; i < function.ops[op].results.size(); ++i)
+      bytes += resultBytes(op, i);
+    return bytes;
+  }
+  bool isGradientOfParameter(ValueId value) const {
+    return returned[value] &&
+           function.values[value].precision == Precision::Grad;
+  }
+
+  Seconds productTime(size_t index, std::vector<bool> &merged) const {
+    GemmShape shape = gemmShapeOf(planned.ops[index].local);
+    Bytes bytes = traffic(index);
+    const Op &op = function.ops[index];
+    if (profile.fuseSiblingProducts && shape.batch == 1)
+      for (size_t other = index + 1; other < function.ops.size(); ++other) {
+        const Op &sibling = function.ops[other];
+        if (merged[other] || sibling.space.kernel != KernelClass::Gemm)
+          continue;
+        const GemmShape next = gemmShapeOf(planned.ops[other].local);
+        const bool left = sibling.operands[0] == op.operands[0] &&
+                          next.m == shape.m;
+        const bool right = sibling.operands[1] == op.operands[1] &&
+                           next.n == shape.n;
+        if (next.batch != 1 || next.k != shape.k || left == right)
+          continue;
+        (left ? shape.n : shape.m) += left ? next.n : next.m;
+        bytes += traffic(other) - operandBytes(other, left ? 0 : 1);
+        merged[other] = true;
+      }
+    const ValueId result = op.results[0];
+    Seconds extra(0);
+    if (isGradientOfParameter(result)) {
+      const Bytes gradient = resultBytes(index, 0);
+      if (profile.fuseGradientAccumulation)
+        bytes += gradient; // the product reads what it adds to
+      else { // a kernel of its own: read the product, read and write the sum
+        const int64_t width = byteWidth(plan.dtypes.grad);
+        const Bytes made(gradient.count() / width *
+                         byteWidth(plan.dtypes.compute));
+        extra = kernelTime(device, profile, Seconds(0),
+                           memoryTime(device, KernelClass::Elementwise,
+                                      2 * gradient + made));
+      }
+    }
+    return extra +
+           kernelTime(device, profile,
+                      gemmComputeTime(device, shape, plan.dtypes.compute),
+                      memoryTime(device, KernelClass::Gemm, bytes));
+  }
+
+  Seconds attention(size_t index) const {
+    const IterationSpace &space = planned.ops[index].local;
+    return attentionTime(device, profile, attentionShapeOf(space),
+                         space.kernel == KernelClass::AttentionGrad,
+                         plan.dtypes.compute, traffic(index));
+  }
+
+  /// Whether `value` stays in registers between its producer and `user`.
+  bool staysInside(ValueId value, const Op &user) const {
+    return producer[value] >= 0 && isMap(user, profile) &&
+           isMap(function.ops[producer[value]], profile) &&
+           planned.values[value].reshards.steps.empty();
+  }
+  /// Whether `op` only adds products that can accumulate into one another.
+  bool accumulatesProducts(const Op &op) const {
+    if (!profile.fuseSiblingProducts ||
+        op.space.kernel != KernelClass::Elementwise || op.operands.size() != 2 ||
+        op.space.linear.size() != 2 || !op.space.linear[0] ||
+        !op.space.linear[1])
+      return false;
+    for (ValueId value : op.operands) {
+      if (producer[value] < 0 || uses[value] != 1 || returned[value])
+        return false;
+      const Op &from = function.ops[producer[value]];
+      if (from.space.kernel != KernelClass::Gemm && !accumulatesProducts(from))
+        return false;
+    }
+    return true;
+  }
+
+  Seconds streaming(size_t index) const {
+    const Op &op = function.ops[index];
+    if (accumulatesProducts(op))
+      return Seconds(0);
+    Bytes bytes(0);
+    bool continues = false;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      if (staysInside(op.operands[i], op))
+        continues = true;
+      else
+        bytes += operandBytes(index, i);
+    }
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      const ValueId value = op.results[i];
+      if (uses[value] == 1 && !returned[value] && usedInside(value))
+        continue;
+      bytes += resultBytes(index, i);
+      if (isGradientOfParameter(value))
+        bytes += resultBytes(index, i);
+    }
+    const Seconds memory = memoryTime(device, op.space.kernel, bytes);
+    return continues ? memory
+                     : kernelTime(device, profile, Seconds(0), memory);
+  }
+  bool usedInside(ValueId value) const {
+    for (const auto &use : planned.values[value].uses)
+      if (use.op >= 0)
+        return staysInside(value, function.ops[use.op]);
+    return false;
+  }
+
+  void addCollectives() {
+    for (size_t value = 0; value < planned.values.size(); ++value) {
+      const std::vector<ReshardStep> &steps =
+          planned.values[value].reshards.steps;
+      for (const ReshardStep &step : steps) {
+        if (step.collective == Collective::Slice)
+          continue;
+        const Encoding &source = step.source == 0
+                                     ? planned.encodings[value]
+                                     : steps[step.source - 1].result;
+        const Seconds cost = collectiveTime(
+            hardware, step.collective,
+            localBytes(plan, function.values[value], source),
+            placementOf(step.axes));
+        (step.collective == Collective::AllGather ? time.gathers
+                                                  : time.finishes) += cost;
+      }
+    }
+  }
+
+  Placement placementOf(const std::vector<Axis> &axes) const {
+    int64_t stride = 1;
+    for (size_t axis = axes.back() + size_t(1); axis < plan.mesh.size(); ++axis)
+      stride *= plan.mesh[axis].size;
+    return placeGroup(degree(plan, axes), stride, hardware.ranksPerNode());
+  }
+
+  const Plan &plan;
+  const Function &function;
+  const PlannedFunction &planned;
+  const Hardware &hardware;
+  const Device &device;
+  const Profile &profile;
+  std::vector<int> producer;
+  std::vector<int> uses; ///< by ops
+  std::vector<bool> returned;
+  FunctionTime time;
+};
+
+struct VariantTime {
+  FunctionTime forward, dataGrad, weightGrad;
+};
+
+VariantTime timeOf(const Plan &plan, const Kind &kind,
+                   const KindVariant &variant, const Hardware &hardware,
+                   const Profile &profile) {
+  PlannedVariant planned;
+  std::string why;
+  if (!planVariant(plan, kind, variant, planned, why)) {
+    std::fprintf(stderr, "shardwright: internal error: illegal plan: %s\n",
+                 why.c_str());
+    std::abort();
+  }
+  const auto time = [&](const Function &function,
+                        const PlannedFunction &plannedFunction) {
+    return FunctionClock(plan, function, plannedFunction, hardware, profile)
+        .run();
+  };
+  return {time(variant.forward, planned.forward),
+          time(variant.dataGrad, planned.dataGrad),
+          time(variant.weightGrad, planned.weightGrad)};
+}
+
+} // namespace
+
+Seconds exposedTime(const Hardware &hardware, Seconds communication,
+                    Seconds cover) {
+  const Seconds hidden = communication < cover ? communication : cover;
+  // A collective kernel holds one compute unit per channel, and NCCL opens two
+  // channels per channel of its graph (src/graph/connect.cc).
+  const double taken =
+      hardware.fabric.model == CollectiveModel::Nccl
+          ? std::min(1.0, 2.0 *
+                              static_cast<double>(hardware.fabric.ringChannels) /
+                              static_cast<double>(hardware.device.computeUnits))
+          : 1.0;
+  return communication - hidden + taken * hidden;
+}
+
+LayerProfile profileLayer(const Plan &plan, const Kind &kind,
+                          const KindVariant &variant, const Hardware &hardware,
+                          const Profile &profile) {
+  const bool recomputes = variant.policy != Recompute::None;
+  const bool whole =
+      profile.recomputeWholeLayer && variant.policy == Recompute::Full;
+  const KindVariant &plain = kind.variant(Recompute::None);
+  const VariantTime time =
+      timeOf(plan, kind, whole ? plain : variant, hardware, profile);
+
+  LayerProfile layer;
+  layer.forward = time.forward.compute;
+  layer.dataGrad = time.dataGrad.compute;
+  layer.weightGrad = time.weightGrad.compute;
+  const Seconds forwardCollectives =
+      time.forward.finishes + time.forward.gathers;
+  layer.forwardCommunication =
+      profile.overlapForwardTensor
+          ? exposedTime(hardware, forwardCollectives, time.forward.products)
+          : forwardCollectives;
+
+  const FunctionTime &data = time.dataGrad, &weight = time.weightGrad;
+  const Seconds weightCollectives = weight.finishes + weight.gathers;
+  layer.backwardCommunication =
+      (profile.overlapForwardTensor
+           ? exposedTime(hardware, data.gathers, data.products)
+           : data.gathers) +
+      (profile.overlapDataGradient
+           ? exposedTime(hardware, data.finishes, weight.products)
+           : data.finishes) +
+      (profile.overlapWeightGather
+           ? exposedTime(hardware, weightCollectives, data.products)
+           : weightCollectives);
+
+  if (whole) {
+    layer.recompute = layer.forward;
+    layer.dataGrad += layer.forward;
+    layer.backwardCommunication += layer.forwardCommunication;
+  } else if (recomputes) {
+    const VariantTime without =
+        timeOf(plan, kind, plain, hardware, profile);
+    layer.recompute =
+        maximum(Seconds(0), layer.dataGrad - without.dataGrad.compute);
+  }
+  return layer;
+}
+
+} // namespace shardwright::cost

@@ -1,0 +1,249 @@
+#include "SmallPrograms.h"
+#include "cost_model/Candidate.h"
+#include "cost_model/Estimate.h"
+
+#include <catch2/catch.hpp>
+
+#include <random>
+
+using namespace shardwright::cost;
+using namespace shardwright::test;
+
+namespace {
+
+Hardware clusterOf(std::string_view name, int64_t ranks) {
+  Hardware hardware, sized;
+  Failure failure;
+  REQUIRE(readHardware(shippedHardware(name), name, hardware, failure));
+  REQUIRE(resized(hardware, ranks, sized, failure));
+  return sized;
+}
+Profile profileOf(std::string_view name) {
+  Profile profile;
+  Failure failure;
+  REQUIRE(readProfile(shippedProfile(name), name, profile, failure));
+  return profile;
+}
+/// Big enough for arithmetic to matter.
+Program llama(int64_t layers = 8) {
+  return smallLlama({.sequence = 2048, .hidden = 2048, .kvHeads = 8, .group = 2,
+                     .headDim = 128, .ffn = 5632, .vocab = 32000,
+                     .layers = layers});
+}
+double term(const Estimate &estimate, std::string_view name) {
+  for (const Term &entry : estimate.terms)
+    if (entry.name == name)
+      return entry.time.count();
+  FAIL("no term " << name);
+  return 0;
+}
+
+} // namespace
+
+TEST_CASE("terms sum to the step time") {
+  const Program program = llama();
+  const Hardware hardware = clusterOf("dgx-h100", 16);
+  for (const std::string &name : shippedProfileNames()) {
+    const Profile profile = profileOf(name);
+    for (bool sp : {false, true}) {
+      const Plan plan = planFor(program, 2, 2, 4, sp, 1, 1, 8, Recompute::Full);
+      const Estimate result = estimate(program, hardware, profile, plan);
+      double sum = 0;
+      for (const Term &entry : result.terms) {
+        CHECK(entry.time.count() >= 0);
+        sum += entry.time.count();
+      }
+      CHECK(result.stepTime.count() == Approx(sum));
+      CHECK(result.modelFlopsUtilization > 0);
+      CHECK(result.modelFlopsUtilization < 1);
+      REQUIRE(result.stages.size() == 2);
+    }
+  }
+}
+
+TEST_CASE("one rank communicates nothing") {
+  const Program program = llama();
+  const Estimate result =
+      estimate(program, clusterOf("dgx-h100", 1), profileOf("native"),
+               planFor(program, 1, 1, 1));
+  for (const char *name : {"tp_communication", "pp_communication", "pp_bubble",
+                           "dp_communication", "embedding_communication",
+                           "parameter_gather", "synchronization", "recompute"})
+    CHECK(term(result, name) == 0);
+  CHECK(term(result, "compute_forward") > 0);
+  CHECK(term(result, "optimizer") > 0);
+}
+
+TEST_CASE("recomputation costs time and saves memory") {
+  const Program program = llama();
+  const Hardware hardware = clusterOf("dgx-h100", 8);
+  const Profile profile = profileOf("megatron-core");
+  const auto with = [&](Recompute policy) {
+    return estimate(program, hardware, profile,
+                    planFor(program, 1, 1, 8, true, 0, 1, 8, policy));
+  };
+  const Estimate none = with(Recompute::None),
+                 selective = with(Recompute::Selective),
+                 full = with(Recompute::Full);
+  CHECK(term(none, "recompute") == 0);
+  CHECK(term(selective, "recompute") > 0);
+  CHECK(term(full, "recompute") > term(selective, "recompute"));
+  CHECK(none.stepTime < selective.stepTime);
+  CHECK(selective.stepTime < full.stepTime);
+  CHECK(full.stages[0].total() < none.stages[0].total());
+}
+
+TEST_CASE("backward costs about twice forward") {
+  const Program program = llama();
+  const Estimate result =
+      estimate(program, clusterOf("dgx-a100", 1), profileOf("megatron-core"),
+               planFor(program, 1, 1, 1, false, 0, 4, 1));
+  CHECK(term(result, "compute_backward") ==
+        Approx(2 * term(result, "compute_forward")).epsilon(0.15));
+}
+
+TEST_CASE("overlap hides, but never makes slower") {
+  const Program program = llama();
+  const Hardware hardware = clusterOf("dgx-h100", 16);
+  const Plan plan = planFor(program, 1, 2, 8, true, 1, 1, 8);
+  const Estimate on =
+      estimate(program, hardware, profileOf("megatron-core"), plan);
+  const Estimate off =
+      estimate(program, hardware, profileOf("megatron-core-no-overlap"), plan);
+  CHECK(term(on, "tp_communication") < term(off, "tp_communication"));
+  CHECK(term(on, "dp_communication") <= term(off, "dp_communication"));
+  CHECK(on.stepTime < off.stepTime);
+}
+
+TEST_CASE("exposed time is between what sticks out and all of it") {
+  const Hardware hardware = clusterOf("dgx-a100", 8);
+  CHECK(exposedTime(hardware, Seconds(2), Seconds(0)).count() == Approx(2));
+  // 24 channels on 108 units displace 24 / 108 of the compute they run beside.
+  CHECK(exposedTime(hardware, Seconds(2), Seconds(1)).count() ==
+        Approx(1 + 24.0 / 108));
+  CHECK(exposedTime(hardware, Seconds(2), Seconds(9)).count() ==
+        Approx(2 * 24.0 / 108));
+}
+
+TEST_CASE("memory is the arena and what the framework adds") {
+  const Program program = llama();
+  const Hardware hardware = clusterOf("dgx-h100", 16);
+  const Plan plan = planFor(program, 2, 2, 4, true, 1, 1, 8);
+  const Estimate native =
+      estimate(program, hardware, profileOf("native"), plan);
+  const std::vector<MemoryParts> parts = memoryOfStages(program, plan);
+  for (size_t stage = 0; stage < 2; ++stage) {
+    CHECK(native.stages[stage].memory == parts[stage]);
+    CHECK(native.stages[stage].framework == Bytes(512 << 20));
+  }
+  CHECK(native.fits);
+  // Unfused attention saves scores.
+  Profile unfused = profileOf("megatron-2022");
+  CHECK(estimate(program, hardware, unfused, plan).stages[0].framework >
+        Bytes(1536 << 20));
+}
+
+TEST_CASE("a cache changes nothing but the speed") {
+  const Program program = llama();
+  const Hardware hardware = clusterOf("dgx-h100", 16);
+  const Profile profile = profileOf("megatron-core");
+  EstimateCache cache;
+  for (int64_t tp : {1, 2, 4, 8})
+    for (bool sp : {false, true})
+      for (int zero : {0, 1}) {
+        const Plan plan = planFor(program, 2, 8 / tp, tp, sp && tp > 1, zero, 1,
+                                  4, Recompute::Selective);
+        const Seconds cold =
+            estimateTime(program, hardware, profile, plan).stepTime;
+        for (int repeat = 0; repeat < 2; ++repeat)
+          CHECK(estimateTime(program, hardware, profile, plan, &cache)
+                    .stepTime == cold);
+      }
+}
+
+TEST_CASE("interleaving shrinks the bubble") {
+  const Program program = llama(16);
+  const Hardware hardware = clusterOf("dgx-a100", 32);
+  const Profile profile = profileOf("megatron-2022");
+  Plan plan = planFor(program, 4, 1, 8, true, 0, 1, 8);
+  const Estimate plain = estimate(program, hardware, profile, plan);
+  plan.chunks = 4;
+  const Estimate interleaved = estimate(program, hardware, profile, plan);
+  CHECK(term(interleaved, "pp_bubble") < term(plain, "pp_bubble"));
+  CHECK(term(interleaved, "pp_communication") >
+        term(plain, "pp_communication"));
+  CHECK(interleaved.stages[0].memory.saved > plain.stages[0].memory.saved);
+}
+
+TEST_CASE("no completion of a partial plan beats its bound") {
+  std::mt19937 random(3);
+  const Program program = llama(6);
+  const auto pick = [&](auto... options) {
+    const int64_t values[] = {options...};
+    return values[random() % sizeof...(options)];
+  };
+  for (const char *cluster : {"dgx-a100", "host"}) {
+    const int64_t ranks = cluster == std::string_view("host") ? 2 : 16;
+    const Hardware hardware = clusterOf(cluster, ranks);
+    for (const char *name : {"native", "megatron-core", "megatron-2022"}) {
+      const Profile profile = profileOf(name);
+      EstimateCache cache;
+      for (int round = 0; round < 150; ++round) {
+        // A complete plan of the family...
+        Candidate candidate;
+        candidate.tp = std::min(ranks, pick(1, 2, 4, 8));
+        candidate.pp = std::min(ranks / candidate.tp, pick(1, 2, 4));
+        candidate.dp = ranks / candidate.tp / candidate.pp;
+        candidate.sp = candidate.tp > 1 && random() % 2 == 0;
+        candidate.zero = candidate.dp > 1 ? static_cast<int>(random() % 2) : 0;
+        candidate.microBatch = pick(1, 2);
+        candidate.schedule = random() % 3 == 0 ? ScheduleKind::GPipe
+                                               : ScheduleKind::OneFOneB;
+        candidate.recompute =
+            static_cast<Recompute>(static_cast<int>(random() % 3));
+        if (candidate.recompute == Recompute::Full)
+          candidate.fullLayers = pick(-1, 0, 1, 2);
+        if (candidate.pp == 1) {
+          candidate.firstLayers = candidate.lastLayers = 6;
+        } else {
+          const int64_t free = 6 - (candidate.pp - 2);
+          candidate.firstLayers = 1 + static_cast<int64_t>(random() % (free - 1));
+          candidate.lastLayers =
+              candidate.pp == 2
+                  ? 6 - candidate.firstLayers
+                  : 1 + static_cast<int64_t>(random() %
+                                             (free - candidate.firstLayers));
+        }
+        Plan base;
+        base.globalBatch = 32;
+        base.sequence = program.sequence;
+        if (cluster == std::string_view("host"))
+          base.dtypes = {DType::F32, DType::F32, DType::F32, DType::F32,
+                         DType::F32};
+        const Plan plan = planAt(program, base, candidate);
+        const Seconds time =
+            estimateTime(program, hardware, profile, plan, &cache).stepTime;
+        // ... and what is left of it when fields are forgotten.
+        FixedFields fixed;
+        fixed.dp = random() % 2;
+        fixed.tp = random() % 2;
+        fixed.pp = random() % 2;
+        fixed.sp = random() % 2;
+        fixed.microBatch = random() % 2;
+        fixed.zero = random() % 2;
+        fixed.recompute = random() % 2;
+        const Seconds bound =
+            lowerBound(program, hardware, profile, plan, fixed, &cache);
+        INFO(name << " on " << cluster << ": dp " << plan.dp << " tp "
+                  << plan.tp << " pp " << plan.pp << " first "
+                  << candidate.firstLayers << " last " << candidate.lastLayers);
+        REQUIRE(bound.count() > 0);
+        REQUIRE(bound <= time);
+        // Knowing more never loosens the bound.
+        const FixedFields all{true, true, true, true, true, true, true};
+        REQUIRE(lowerBound(program, hardware, profile, plan, all, &cache) >=
+                bound);
+      }
+    }
+  }
+}
