@@ -2,6 +2,7 @@
 #include "cost_model/Estimate.h"
 #include "cost_model/Collective.h"
 #include "cost_model/Kernel.h"
+#include "cost_model/LayerTable.h"
 #include "cost_model/Timeline.h"
 
 #include <algorithm>
@@ -352,33 +353,39 @@ const LayerFacts &EstimateCache::facts(const Program &program, const Plan &plan,
   return found->second;
 }
 
+StageEstimate estimateStageMemory(const Program &program,
+                                  const Hardware &hardware,
+                                  const Profile &profile, const Plan &plan,
+                                  const LayerTable &table, int64_t stage) {
+  MemoryParts parts = memoryOf(program, plan, table, stage);
+  int64_t slots = plan.schedule == ScheduleKind::GPipe
+                      ? plan.microbatches()
+                      : std::min(plan.microbatches(), plan.pp - stage);
+  if (plan.chunks > 1) {
+    // Interleaved: slots of a chunk each, as many as its warm-up and one.
+    const int64_t held =
+        std::min(plan.microbatches() * plan.chunks,
+                 2 * (plan.pp - stage - 1) + (plan.chunks - 1) * plan.pp + 1);
+    const double ratio = static_cast<double>(held) /
+                         static_cast<double>(plan.chunks * slots);
+    parts.saved = Bytes(static_cast<int64_t>(
+        static_cast<double>(parts.saved.count()) * ratio));
+    slots = ceilDiv(held, plan.chunks);
+  }
+  return {parts,
+          frameworkBytes(program, hardware, profile, plan,
+                         plan.stages[static_cast<size_t>(stage)], parts, slots)};
+}
+
 std::vector<StageEstimate> estimateMemory(const Program &program,
                                           const Hardware &hardware,
                                           const Profile &profile,
                                           const Plan &plan) {
+  const LayerTable table(program, plan);
   std::vector<StageEstimate> stages;
-  std::vector<MemoryParts> parts = memoryOfStages(program, plan);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    int64_t slots =
-        std::min(plan.microbatches(), plan.pp - static_cast<int64_t>(i));
-    if (plan.schedule == ScheduleKind::GPipe)
-      slots = plan.microbatches();
-    if (plan.chunks > 1) {
-      // Interleaved: slots of a chunk each, as many as its warm-up and one.
-      const int64_t held = std::min(
-          plan.microbatches() * plan.chunks,
-          2 * (plan.pp - static_cast<int64_t>(i) - 1) +
-              (plan.chunks - 1) * plan.pp + 1);
-      const double ratio = static_cast<double>(held) /
-                           static_cast<double>(plan.chunks * slots);
-      parts[i].saved = Bytes(static_cast<int64_t>(
-          static_cast<double>(parts[i].saved.count()) * ratio));
-      slots = ceilDiv(held, plan.chunks);
-    }
-    stages.push_back({parts[i], frameworkBytes(program, hardware, profile, plan,
-                                               plan.stages[i], parts[i],
-                                               slots)});
-  }
+  for (int64_t stage = 0; stage < plan.pp; ++stage)
+    stages.push_back(estimateStageMemory(program, hardware, profile, plan,
+                                         table, stage));
   return stages;
 }
 

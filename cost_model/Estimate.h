@@ -99,6 +99,14 @@ std::vector<StageEstimate> estimateMemory(const Program &program,
                                           const Profile &profile,
                                           const Plan &plan);
 
+/// Memory of one stage; `table` holds the layers of plan.stages[stage] under
+/// the plan's dp, tp, sp, zero, microBatch and dtypes.
+class LayerTable;
+StageEstimate estimateStageMemory(const Program &program,
+                                  const Hardware &hardware,
+                                  const Profile &profile, const Plan &plan,
+                                  const LayerTable &table, int64_t stage);
+
 /// A time that no completion of the partial plan can beat: fields of `plan`
 /// that `fixed` does not name are free, and always how layers are split over
 /// stages and which schedule runs them. `plan` is legal. Under a fixed
