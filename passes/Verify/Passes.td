@@ -13,26 +13,26 @@ def VerifyPhasePass : Pass<"sw-verify-phase", "::mlir::ModuleOp"> {
     place that states what a phase is.
 
     Contracts:
-    * (C1) The marker is there, and is the one that the option `phase` wants.
-    * (C2) Legal dialects. Up to `differentiated`: `model`. `planned`: also
+    * (phase_c1) The marker is there, and is the one that the option `phase` wants.
+    * (phase_c2) Legal dialects. Up to `differentiated`: `model`. `planned`: also
       `plan` and `spmd.stage`. From `partitioned` to `allocated`: `model` and
       `spmd`. `lowered`: `rt`, with `model` ops inside kernels, the
       declarations and `spmd.stage`; no `model.kind`.
-    * (C3) `model.program` holds name, family, sequence, vocab, layers, heads,
+    * (phase_c3) `model.program` holds name, family, sequence, vocab, layers, heads,
       kv_heads, head_dim, hidden and ffn.
-    * (C4) Up to `differentiated`, one `model.stack`, whose kinds exist (in
+    * (phase_c4) Up to `differentiated`, one `model.stack`, whose kinds exist (in
       `differentiated` as `@<kind>.none.forward`).
-    * (C5) From `planned` on, the module has `plan.mesh` and `plan.text`, and
+    * (phase_c5) From `planned` on, the module has `plan.mesh` and `plan.text`, and
       every compute op of a kind has `plan.axes`. In `planned` every tensor
       type of a kind carries `#plan.sh`; in all other phases none does.
-    * (C6) From `planned` on, one `spmd.stage` per coordinate of `pp`, in order.
-    * (C7) Each run of a stage names functions that exist.
-    * (C8) In `imported` kinds have no part and no policy. Later they have kind,
+    * (phase_c6) From `planned` on, one `spmd.stage` per coordinate of `pp`, in order.
+    * (phase_c7) Each run of a stage names functions that exist.
+    * (phase_c8) In `imported` kinds have no part and no policy. Later they have kind,
       policy and part, and are named `<kind>.<policy>.<part>`.
-    * (C9) Every argument has `model.arg`, every result `model.res`; a parameter
+    * (phase_c9) Every argument has `model.arg`, every result `model.res`; a parameter
       has a `model.param` of the kind with that index and the same type.
-    * (C10) From `scheduled` on, stages have `schedule` and `slots`.
-    * (C11) From `allocated` on, stages have `arena`; in `allocated` kinds have
+    * (phase_c10) From `scheduled` on, stages have `schedule` and `slots`.
+    * (phase_c11) From `allocated` on, stages have `arena`; in `allocated` kinds have
       `workspace_bytes`, their arguments, results and ops `spmd.address`.
 
     ```mlir
@@ -41,6 +41,29 @@ def VerifyPhasePass : Pass<"sw-verify-phase", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"phase", "phase", "std::string", "\"\"",
                         "Phase that is wanted; empty takes any">];
+}
+
+def CountLedgerPass : Pass<"sw-count-ledger", "::mlir::ModuleOp"> {
+  let summary = "Prints what a rank of each stage does in one step";
+  let description = [{
+    Input contract: phase `partitioned`, `scheduled` or `allocated`. Reads only.
+    Prints, per stage, calls and bytes of every collective, flops and bytes of
+    memory, counted from the types and ops of the module. Saved bytes are known
+    from `scheduled` on, workspace from `allocated` on; before, they are 0.
+  }];
+  let options = [Option<"json", "json", "bool", "false",
+                        "One JSON object a stage instead of text">];
+}
+
+def VerifyLedgerPass : Pass<"sw-verify-ledger", "::mlir::ModuleOp"> {
+  let summary = "Compares the counted ledger with the predicted one";
+  let description = [{
+    Input contract: phase `partitioned`, `scheduled` or `allocated`, with
+    `plan.text` and `plan.program`. Reads only; an error per stage lists the
+    lines that differ. All numbers are compared as exact integers, but the
+    workspace: counted <= predicted <= 1.25 * counted. From `allocated` on, the
+    arena must have the counted sizes.
+  }];
 }
 
 #endif // SHARDWRIGHT_PASSES_VERIFY_PASSES

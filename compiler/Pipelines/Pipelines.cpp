@@ -1,0 +1,176 @@
+#include "compiler/Pipelines/Pipelines.h"
+
+#include "passes/Differentiate/Passes.h"
+#include "passes/Lower/Passes.h"
+#include "passes/Partition/Passes.h"
+#include "passes/Plan/Passes.h"
+#include "passes/Schedule/Passes.h"
+#include "passes/Verify/Passes.h"
+
+#include "mlir/Pass/PassOptions.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace shardwright {
+
+static constexpr llvm::StringLiteral kPhaseNames[] = {
+    "imported",  "differentiated", "planned", "partitioned",
+    "scheduled", "allocated",      "lowered"};
+
+StringRef name(IrPhase phase) { return kPhaseNames[static_cast<int>(phase)]; }
+
+bool phaseNamed(StringRef text, IrPhase &phase) {
+  for (auto [number, candidate] : llvm::enumerate(kPhaseNames))
+    if (text == candidate) {
+      phase = static_cast<IrPhase>(number);
+      return true;
+    }
+  return false;
+}
+
+namespace {
+
+/// Writes the module to a file and leaves it as it is.
+class SnapshotPass
+    : public PassWrapper<SnapshotPass, OperationPass<ModuleOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SnapshotPass)
+
+  explicit SnapshotPass(std::string path = "") : path(std::move(path)) {}
+  StringRef getArgument() const override { return "sw-snapshot"; }
+  StringRef getDescription() const override { return "Writes the IR to a file"; }
+
+  void runOnOperation() override {
+    std::error_code error;
+    llvm::raw_fd_ostream stream(path, error);
+    if (!error) {
+      getOperation()->print(stream);
+      stream << "\n";
+      stream.close();
+      error = stream.error();
+    }
+    if (error) {
+      getOperation().emitError()
+          << "cannot write '" << path << "': " << error.message();
+      stream.clear_error();
+      return signalPassFailure();
+    }
+    markAllAnalysesPreserved();
+  }
+
+private:
+  std::string path;
+};
+
+/// Ends a phase: its contract is checked and its IR written.
+void endPhase(OpPassManager &manager, IrPhase phase,
+              const PipelineOptions &options) {
+  // The IR is written first: that of a broken contract is what one wants to see.
+  if (!options.dumpDir.empty()) {
+    SmallString<128> path(options.dumpDir);
+    llvm::sys::path::append(path, std::to_string(static_cast<int>(phase)) +
+                                      "-" + name(phase) + ".mlir");
+    manager.addPass(std::make_unique<SnapshotPass>(path.str().str()));
+  }
+  VerifyPhasePassOptions verify;
+  verify.phase = name(phase).str();
+  manager.addPass(createVerifyPhasePass(verify));
+}
+
+} // namespace
+
+void buildImportPipeline(OpPassManager &manager,
+                         const PipelineOptions &options) {
+  // What the importer built is checked before anything relies on it.
+  endPhase(manager, IrPhase::Imported, options);
+  if (options.until < IrPhase::Differentiated)
+    return;
+  // Gradients at global shapes, so that a plan sees them as ordinary ops.
+  manager.addPass(createDifferentiatePass());
+  endPhase(manager, IrPhase::Differentiated, options);
+}
+
+void buildPlanPipeline(OpPassManager &manager, const PipelineOptions &options) {
+  if (options.until < IrPhase::Planned)
+    return;
+  // All decisions of the plan become attributes before any shape changes.
+  ApplyPlanPassOptions apply;
+  apply.plan = options.planPath;
+  manager.addPass(createApplyPlanPass(apply));
+  // Collectives become ops while encodings can still tell what they are for.
+  manager.addPass(createInsertReshardsPass());
+  endPhase(manager, IrPhase::Planned, options);
+
+  if (options.until < IrPhase::Partitioned)
+    return;
+  // Local shapes: from here on the program is that of one rank.
+  manager.addPass(createPartitionPass());
+  endPhase(manager, IrPhase::Partitioned, options);
+
+  if (options.until < IrPhase::Scheduled)
+    return;
+  // The order of microbatches fixes the number of slots, which memory needs.
+  manager.addPass(createOrderMicrobatchesPass());
+  endPhase(manager, IrPhase::Scheduled, options);
+
+  if (options.until < IrPhase::Allocated)
+    return;
+  // Kernels are fixed before buffers are: a kernel's buffers live together.
+  manager.addPass(createGroupRowOpsPass());
+  // Last on tensors: every value gets its address.
+  manager.addPass(createAllocatePass());
+  endPhase(manager, IrPhase::Allocated, options);
+  // No later pass touches a collective or a buffer, so this is where the
+  // predicted ledger must hold.
+  manager.addPass(createVerifyLedgerPass());
+
+  if (options.until < IrPhase::Lowered)
+    return;
+  // Mechanical: one runtime call per op.
+  manager.addPass(createSpmdToRtPass());
+  endPhase(manager, IrPhase::Lowered, options);
+}
+
+namespace {
+
+struct TextOptions : PassPipelineOptions<TextOptions> {
+  Option<std::string> plan{*this, "plan",
+                           llvm::cl::desc("Path of plan.json"),
+                           llvm::cl::init("")};
+  Option<std::string> until{*this, "until",
+                            llvm::cl::desc("Phase to stop after"),
+                            llvm::cl::init("lowered")};
+  Option<std::string> dumpDir{
+      *this, "dump-dir", llvm::cl::desc("Folder that gets the IR of each phase"),
+      llvm::cl::init("")};
+
+  PipelineOptions value() const {
+    PipelineOptions options;
+    if (!phaseNamed(until, options.until))
+      llvm::errs() << "unknown phase '" << until << "', taking 'lowered'\n";
+    options.planPath = plan;
+    options.dumpDir = dumpDir;
+    return options;
+  }
+};
+
+} // namespace
+
+void registerPipelines() {
+  PassPipelineRegistration<TextOptions>(
+      "sw-import-pipeline", "Takes imported IR to `differentiated`",
+      [](OpPassManager &manager, const TextOptions &options) {
+        buildImportPipeline(manager, options.value());
+      });
+  PassPipelineRegistration<TextOptions>(
+      "sw-plan-pipeline", "Takes differentiated IR to the phase `until`",
+      [](OpPassManager &manager, const TextOptions &options) {
+        buildPlanPipeline(manager, options.value());
+      });
+}
+
+} // namespace shardwright

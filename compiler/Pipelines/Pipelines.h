@@ -1,0 +1,53 @@
+//===- Pipelines.h - The order of the passes --------------------*- C++ -*-===//
+//
+// The only place that orders passes.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COMPILER_PIPELINES_PIPELINES_H
+#define SHARDWRIGHT_COMPILER_PIPELINES_PIPELINES_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <string>
+
+namespace shardwright {
+
+/// Phases of the IR, in order; the module attribute `sw.phase` names them.
+enum class IrPhase {
+  Imported,
+  Differentiated,
+  Planned,
+  Partitioned,
+  Scheduled,
+  Allocated,
+  Lowered,
+};
+/// "imported", ..., as in `sw.phase`.
+llvm::StringRef name(IrPhase phase);
+/// The phase named `text`; false if there is none.
+bool phaseNamed(llvm::StringRef text, IrPhase &phase);
+
+struct PipelineOptions {
+  IrPhase until = IrPhase::Lowered;
+  /// Path of plan.json; empty: the module attribute `plan.text` holds the plan.
+  std::string planPath;
+  /// Folder (which exists) that gets the IR at each phase border as
+  /// `<number>-<phase>.mlir`; empty: none.
+  std::string dumpDir;
+};
+
+/// imported -> differentiated.
+void buildImportPipeline(mlir::OpPassManager &manager,
+                         const PipelineOptions &options);
+/// differentiated -> options.until.
+void buildPlanPipeline(mlir::OpPassManager &manager,
+                       const PipelineOptions &options);
+
+/// Registers `sw-import-pipeline` and `sw-plan-pipeline` for shardwright-opt,
+/// with the options `plan`, `until` and `dump-dir`.
+void registerPipelines();
+
+} // namespace shardwright
+
+#endif // SHARDWRIGHT_COMPILER_PIPELINES_PIPELINES_H
