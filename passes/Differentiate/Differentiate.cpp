@@ -206,10 +206,12 @@ private:
 
 /// Erases ops whose results nobody uses.
 void eraseDeadOps(Block &body) {
-  for (Operation &op :
-       llvm::make_early_inc_range(llvm::reverse(body.without_terminator())))
-    if (op.use_empty())
-      op.erase();
+  SmallVector<Operation *> ops;
+  for (Operation &op : body.without_terminator())
+    ops.push_back(&op);
+  for (Operation *op : llvm::reverse(ops))
+    if (op->use_empty())
+      op->erase();
 }
 
 bool hasResult(KindOp kind, ResultKind wanted) {

@@ -23,16 +23,35 @@ static_assert(static_cast<int>(model::Init::Normal) ==
 
 namespace {
 
-/// Dims of a tensor whose dims are named by `letters`.
+/// Dims of a tensor whose dims are named by `letters`; those of a value that
+/// nothing uses have no letters and no role that matters.
 std::vector<cost::Dim> dimsOf(Type type, StringRef letters) {
   std::vector<cost::Dim> dims;
-  auto tensor = cast<RankedTensorType>(type);
-  for (auto [letter, size] : llvm::zip_equal(letters, tensor.getShape())) {
+  for (auto [i, size] :
+       llvm::enumerate(cast<RankedTensorType>(type).getShape())) {
     cost::Role role = cost::Role::Hidden;
-    cost::roleOfLetter(letter, role);
+    if (i < letters.size())
+      cost::roleOfLetter(letters[i], role);
     dims.push_back({size, role});
   }
   return dims;
+}
+
+/// Rank that every argument of this kind has, or -1.
+int64_t rankOf(cost::ArgKind kind) {
+  switch (kind) {
+  case cost::ArgKind::StreamIn:
+  case cost::ArgKind::StreamGrad:
+    return 3; // s, b, h
+  case cost::ArgKind::Tokens:
+  case cost::ArgKind::Labels:
+    return 2; // s, b
+  case cost::ArgKind::Parameter:
+  case cost::ArgKind::Saved:
+  case cost::ArgKind::Kept:
+    return -1;
+  }
+  return -1;
 }
 
 /// Letters of an operand as its user names them; empty if nothing uses it.
@@ -248,6 +267,12 @@ LogicalResult extractFunction(model::KindOp op, const cost::Kind &kind,
       return op.emitOpError() << "expected attribute 'model.arg' on argument "
                               << argument.getArgNumber();
     auto argKind = static_cast<cost::ArgKind>(attr.getKind());
+    int64_t rank = cast<RankedTensorType>(argument.getType()).getRank();
+    if (int64_t wanted = rankOf(argKind); wanted >= 0 && rank != wanted)
+      return op.emitOpError()
+             << "expected argument " << argument.getArgNumber() << " ("
+             << model::stringifyArgKind(attr.getKind()) << ") to have rank "
+             << wanted << ", but got " << rank;
     cost::ValueId id =
         number(argument, argumentValue(argument, argKind, attr.getIndex(), kind,
                                        variant));
