@@ -7,6 +7,20 @@ include "dialects/Model/IR/ModelBase.td"
 def Model_SwigluOp : Model_ForwardOp<"swiglu",
     (ins Model_Float:$gate, Model_Float:$up), (ins StrAttr:$letters)> {
   let summary = "Gated activation: silu(gate) * up";
+  let description = [{
+    Computes `result = gate / (1 + exp(-gate)) * up`.
+
+    Constraints: space_c1 to space_c3.
+
+    Factors: all parallel.
+    Work: no counted flops.
+
+    Example:
+    ```mlir
+    %a = model.swiglu %gate, %up in mlp label "act" {letters = "sbf"}
+        : (tensor<8x1x32xf32>, tensor<8x1x32xf32>) -> tensor<8x1x32xf32>
+    ```
+  }];
   let results = (outs Model_Float:$result);
 }
 
@@ -14,12 +28,43 @@ def Model_SwigluGradOp : Model_ComputeOp<"swiglu_grad",
     (ins Model_Float:$dy, Model_Float:$gate, Model_Float:$up),
     (ins StrAttr:$letters)> {
   let summary = "Gradient of swiglu";
+  let description = [{
+    Computes, with `z = 1 / (1 + exp(-gate))`,
+    `dgate = dy * up * z * (1 + gate * (1 - z))` and `dup = dy * gate * z`.
+
+    Constraints: space_c1 to space_c3.
+
+    Factors: all parallel.
+    Work: no counted flops.
+
+    Example:
+    ```mlir
+    %dgate, %dup = model.swiglu_grad %dy, %gate, %up in mlp {letters = "sbf"}
+        : (tensor<8x1x32xf32>, tensor<8x1x32xf32>, tensor<8x1x32xf32>)
+        -> (tensor<8x1x32xf32>, tensor<8x1x32xf32>)
+    ```
+  }];
   let results = (outs Model_Float:$dgate, Model_Float:$dup);
 }
 
 def Model_GeluOp : Model_ForwardOp<"gelu", (ins Model_Float:$input),
     (ins StrAttr:$letters, BoolAttr:$approximate)> {
   let summary = "Gaussian error linear unit";
+  let description = [{
+    Computes `result = x/2 * (1 + erf(x / sqrt(2)))` or, if `approximate`,
+    `x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))`.
+
+    Constraints: space_c1 to space_c3.
+
+    Factors: all parallel.
+    Work: no counted flops.
+
+    Example:
+    ```mlir
+    %a = model.gelu %x in mlp label "act" {letters = "sbf", approximate = true}
+        : (tensor<8x1x32xf32>) -> tensor<8x1x32xf32>
+    ```
+  }];
   let results = (outs Model_Float:$result);
 }
 
@@ -27,6 +72,20 @@ def Model_GeluGradOp : Model_ComputeOp<"gelu_grad",
     (ins Model_Float:$dy, Model_Float:$input),
     (ins StrAttr:$letters, BoolAttr:$approximate)> {
   let summary = "Gradient of gelu";
+  let description = [{
+    Computes `dx = dy * gelu'(input)`, of the form that `approximate` says.
+
+    Constraints: space_c1 to space_c3.
+
+    Factors: all parallel.
+    Work: no counted flops.
+
+    Example:
+    ```mlir
+    %dx = model.gelu_grad %dy, %x in mlp {letters = "sbf", approximate = true}
+        : (tensor<8x1x32xf32>, tensor<8x1x32xf32>) -> tensor<8x1x32xf32>
+    ```
+  }];
   let results = (outs Model_Float:$dx);
 }
 
@@ -35,6 +94,26 @@ def Model_AdamwOp : Model_ComputeOp<"adamw",
          Model_Float:$v),
     (ins StrAttr:$letters)> {
   let summary = "AdamW update of one flat bucket";
+  let description = [{
+    Computes, with the scalars of a step that the runtime hands in (learning rate,
+    beta1, beta2, eps, decay, gradient scale, bias corrections c1 and c2),
+    `g = grad * scale`, `m = beta1 m + (1 - beta1) g`,
+    `v = beta2 v + (1 - beta2) g^2`,
+    `master -= lr * ((m / c1) / (sqrt(v / c2) + eps) + decay * master)` and
+    `param = master`, rounded.
+
+    Constraints: space_c1 to space_c3.
+
+    Factors: all parallel.
+    Work: no counted flops.
+
+    Example:
+    ```mlir
+    %p1, %m1, %v1, %w = model.adamw %g, %p, %m, %v in update {letters = "e"}
+        : (tensor<256xf32>, tensor<256xf32>, tensor<256xf32>, tensor<256xf32>)
+        -> (tensor<256xf32>, tensor<256xf32>, tensor<256xf32>, tensor<256xf32>)
+    ```
+  }];
   let results = (outs Model_Float:$new_master, Model_Float:$new_m,
                       Model_Float:$new_v, Model_Float:$param);
 }

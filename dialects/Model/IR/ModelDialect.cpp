@@ -41,7 +41,7 @@ void ModelDialect::initialize() {
 LogicalResult ModelDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                      unsigned argIndex,
                                                      NamedAttribute attr) {
-  if (attr.getName() == kArgAttr && !isa<ArgAttr>(attr.getValue()))
+  if (attr.getName() == kArgAttr && !isa<ArgAttr>(attr.getValue())) // kind_c2
     return op->emitOpError()
            << "expected '" << kArgAttr << "' of argument " << argIndex
            << " to be #model.arg<...>, but got " << attr.getValue();
@@ -51,7 +51,7 @@ LogicalResult ModelDialect::verifyRegionArgAttribute(Operation *op, unsigned,
 LogicalResult ModelDialect::verifyRegionResultAttribute(Operation *op, unsigned,
                                                         unsigned resultIndex,
                                                         NamedAttribute attr) {
-  if (attr.getName() == kResAttr && !isa<ResAttr>(attr.getValue()))
+  if (attr.getName() == kResAttr && !isa<ResAttr>(attr.getValue())) // kind_c2
     return op->emitOpError()
            << "expected '" << kResAttr << "' of result " << resultIndex
            << " to be #model.res<...>, but got " << attr.getValue();

@@ -27,6 +27,11 @@ def Model_Dialect : Dialect {
     From the letters follows the iteration space, and from that everything
     else: work, legal shardings, local shapes and collectives.
 
+    Constraints that every compute op shares (encodings of types do not count):
+    * (space_c1) letters are known, and none stands twice in one tensor.
+    * (space_c2) a tensor has one dim per letter.
+    * (space_c3) dims with one letter have one size.
+
     A module carries the discardable attribute `model.program`, a dictionary
     with `name`, `family`, `sequence`, `vocab`, `layers`, `heads`, `kv_heads`,
     `head_dim`, `hidden` and `ffn`.

@@ -29,8 +29,8 @@ DimLetters lettersOfSpec(StringRef spec) {
   SmallVector<StringRef> parts;
   left.split(parts, ',');
   for (StringRef part : parts)
-    letters.operands.push_back(part.trim().str());
-  letters.results.push_back(right.trim().str());
+    letters.operands.push_back(part.str());
+  letters.results.push_back(right.str());
   return letters;
 }
 

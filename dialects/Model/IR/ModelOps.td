@@ -19,6 +19,33 @@ include "mlir/Interfaces/FunctionInterfaces.td"
 def Model_KindOp : Model_Op<"kind", [
     FunctionOpInterface, IsolatedFromAbove, Symbol, SingleBlock]> {
   let summary = "Function of one kind of layer";
+  let description = [{
+    A function that every layer of a kind runs. In `imported`, `@k` is the forward
+    pass; `sw-differentiate` makes `@k.<policy>.<part>` of it, with the attributes
+    `kind`, `policy` and `part`. Each argument says in `model.arg`, each result in
+    `model.res`, what it is. It is a function op at all phases up to `allocated`,
+    with global shapes first and local ones later.
+
+    Constraints:
+    * (kind_c1) it has a body of one block that ends in `model.return`.
+    * (kind_c2) `model.arg` and `model.res` hold `#model.arg` and `#model.res`.
+
+    Factors: none; its ops have them.
+    Work: the sum of its ops.
+
+    Example:
+    ```mlir
+    model.kind @scale(
+        %x: tensor<8x1x16xf32> {model.arg = #model.arg<stream_in, 0>},
+        %w: tensor<16xf32> {model.arg = #model.arg<parameter, 0>})
+        -> (tensor<8x1x16xf32> {model.res = #model.res<stream_out, 0>}) {
+      %y, %r = model.rms_norm %x, %w in stream {letters = "sbh", eps = 1.0e-5 : f64}
+          : (tensor<8x1x16xf32>, tensor<16xf32>)
+          -> (tensor<8x1x16xf32>, tensor<8x1xf32>)
+      model.return %y : tensor<8x1x16xf32>
+    }
+    ```
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<Model_PartAttr>:$part,
@@ -54,6 +81,17 @@ def Model_KindOp : Model_Op<"kind", [
 def Model_ReturnOp : Model_Op<"return", [
     Pure, Terminator, ReturnLike, HasParent<"KindOp">]> {
   let summary = "Ends a kind and gives its results";
+  let description = [{
+    Ends a `model.kind`.
+
+    Constraints:
+    * (return_c1) one operand per result of the kind.
+    * (return_c2) operand types are the kind's result types.
+
+    Factors: none. Work: none.
+
+    Example: `model.return %y : tensor<8x1x16xf32>`
+  }];
   let arguments = (ins Variadic<Model_AnyTensor>:$operands);
   let assemblyFormat = "attr-dict ($operands^ `:` type($operands))?";
   let hasVerifier = 1;
@@ -61,6 +99,34 @@ def Model_ReturnOp : Model_Op<"return", [
 
 def Model_ParamOp : Model_Op<"param", [Symbol]> {
   let summary = "Declares one parameter of a kind";
+  let description = [{
+    Declares parameter number `index` of kind `kind`: its type, the letters of
+    its dims, the segment of its uses, and where its elements lie in the Hugging
+    Face tensor `hf_name` (in which `{}` stands for the layer number): element
+    `(i0, i1, ...)` is element `hf_offset + sum_k i_k * hf_strides[k]` of a
+    tensor of shape `hf_shape`, so one fused tensor can be several parameters.
+    `init` and `init_scale` (a standard deviation) say what it starts from, `decay`
+    whether AdamW decays it. Parameters with the same non-empty `shared` are one
+    tensor (tied embedding).
+
+    Constraints:
+    * (param_c1) one letter per dim.
+    * (param_c2) letters are known and differ.
+    * (param_c3) one stride per dim.
+    * (param_c4) every element lies inside `hf_shape`; a dim `v` may be padded.
+    * (param_c5) `index` is at least 0.
+
+    Factors: none. Work: none.
+
+    Example:
+    ```mlir
+    model.param @dense.q_proj : tensor<2x3x4x16xf32> in attention init normal
+        {kind = "dense", index = 0 : i64, letters = "ngdh",
+         hf_name = "model.layers.{}.self_attn.q_proj.weight",
+         hf_strides = array<i64: 192, 64, 16, 1>, hf_offset = 0 : i64,
+         hf_shape = array<i64: 24, 16>, init_scale = 2.0e-2 : f64, decay = true}
+    ```
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<Model_Float>:$type,
                        Model_SegmentAttr:$segment,
@@ -86,6 +152,18 @@ def Model_ParamOp : Model_Op<"param", [Symbol]> {
 
 def Model_StackOp : Model_Op<"stack", [HasParent<"::mlir::ModuleOp">]> {
   let summary = "The layers of the model as a run-length list of kinds";
+  let description = [{
+    Lists the layers of the model in order: `[kind, count]` stands for `count`
+    layers of one kind, so the text does not grow with the number of layers.
+
+    Constraints:
+    * (stack_c1) each run is `["kind", count]`.
+    * (stack_c2) counts are at least 1.
+
+    Factors: none. Work: none.
+
+    Example: `model.stack [["embed", 1], ["dense", 32], ["head", 1]]`
+  }];
   let arguments = (ins ArrayAttr:$runs);
   let assemblyFormat = "$runs attr-dict";
   let hasVerifier = 1;

@@ -37,9 +37,9 @@ def Plan_MeshAttr : AttrDef<Plan_Dialect, "Mesh"> {
     A rank is the row-major index of its coordinates over the axes.
 
     Constraints:
-    * (C1) `names` and `sizes` have one entry per axis.
-    * (C2) names differ.
-    * (C3) sizes are at least 1.
+    * (mesh_c1) `names` and `sizes` have one entry per axis.
+    * (mesh_c2) names differ.
+    * (mesh_c3) sizes are at least 1.
 
     Example: `#plan.mesh<[pp=2,dp=2,tp=2]>`.
   }];
@@ -70,9 +70,9 @@ def Plan_ShardingAttr : AttrDef<Plan_Dialect, "Sharding", [
     of a tensor type with global shape.
 
     Constraints:
-    * (C1) `dims` has one list of axis names per dim of the tensor.
-    * (C2) no axis stands twice, in `dims` and `partial` together.
-    * (C3) `partial` is `none` exactly if there are no partial axes.
+    * (sh_c1) `dims` has one list of axis names per dim of the tensor.
+    * (sh_c2) no axis stands twice, in `dims` and `partial` together.
+    * (sh_c3) `partial` is `none` exactly if there are no partial axes.
 
     Example: `#plan.sh<dims=[["dp"],[],["tp"]], partial=sum["tp"]>`.
   }];

@@ -42,7 +42,7 @@ def Rt_AddrAttr : AttrDef<Rt_Dialect, "Addr"> {
     `offset` bytes after one of the bases that the runtime hands to a function.
 
     Constraints:
-    * (C1) `offset` is at least 0.
+    * (addr_c1) `offset` is at least 0.
 
     Example: `#rt.addr<workspace, 1024>`.
   }];

@@ -18,6 +18,22 @@ class Rt_CallOp<string mnemonic>
 def Rt_FuncOp : Rt_Op<"func", [Symbol, IsolatedFromAbove, NoTerminator,
                                SingleBlock, NoRegionArguments]> {
   let summary = "List of runtime calls";
+  let description = [{
+    Runs its calls in order on the frame that the runtime hands in; it has no
+    arguments, as addresses name the bases of that frame. Becomes one
+    `sw_rt_function`.
+
+    Constraints: its ops are calls of this dialect.
+
+    Factors: none. Work: the sum of its calls.
+
+    Example:
+    ```mlir
+    rt.func @dense.none.forward {
+      rt.slice <stream_in, 0> -> <workspace, 0> axes ["tp"] rows 1 stride 512 part 256
+    }
+    ```
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
@@ -25,6 +41,22 @@ def Rt_FuncOp : Rt_Op<"func", [Symbol, IsolatedFromAbove, NoTerminator,
 
 def Rt_MatmulOp : Rt_CallOp<"matmul"> {
   let summary = "Calls sw_rt_matmul";
+  let description = [{
+    Computes `c[m,n] = sum_k a[m,k] b[k,n]`, row-major and dense; `a` is stored
+    `[k,m]` if `transpose_a`, `b` `[n,k]` if `transpose_b`; added to what `c` holds
+    if `accumulate`.
+
+    Constraints:
+    * (rt_matmul_c1) sizes are at least 1.
+
+    Factors: none. Work: `2*m*n*k` flops.
+
+    Example:
+    ```mlir
+    rt.matmul <stream_in, 0>, <params, 0> -> <workspace, 128> sizes 4 x 8 x 16 : f32
+        {transpose_b}
+    ```
+  }];
   let arguments = (ins Rt_AddrAttr:$a, Rt_AddrAttr:$b, Rt_AddrAttr:$c,
                        Int64Attr:$m, Int64Attr:$n, Int64Attr:$k, TypeAttr:$dtype,
                        UnitAttr:$transpose_a, UnitAttr:$transpose_b,
@@ -45,6 +77,22 @@ def Rt_AttentionFwdOp : Rt_AttentionOp<"attention_fwd",
     (ins Rt_AddrAttr:$q, Rt_AddrAttr:$k, Rt_AddrAttr:$v, Rt_AddrAttr:$o,
          Rt_AddrAttr:$lse)> {
   let summary = "Calls sw_rt_attention_fwd";
+  let description = [{
+    Computes `model.attention` on buffers; `shape` is `[s, t, b, n, g, d]`.
+
+    Constraints:
+    * (rt_attention_c1) `shape` has six sizes.
+    * (rt_attention_c2) sizes are at least 1.
+
+    Factors: none. Work: `4*b*n*g*d*pairs` flops.
+
+    Example:
+    ```mlir
+    rt.attention_fwd <saved, 0>, <saved, 768>, <saved, 1024>
+        -> <workspace, 0>, <saved, 1280> shape [8, 8, 1, 2, 3, 4] : f32
+        {causal = true, scale = 5.0e-1 : f64}
+    ```
+  }];
   let assemblyFormat = [{
     $q `,` $k `,` $v `->` $o `,` $lse `shape` $shape `:` $dtype attr-dict
   }];
@@ -55,6 +103,15 @@ def Rt_AttentionBwdOp : Rt_AttentionOp<"attention_bwd",
          Rt_AddrAttr:$o, Rt_AddrAttr:$lse, Rt_AddrAttr:$dq, Rt_AddrAttr:$dk,
          Rt_AddrAttr:$dv)> {
   let summary = "Calls sw_rt_attention_bwd";
+  let description = [{
+    Computes `model.attention_grad` on buffers; `shape` as in `attention_fwd`.
+
+    Constraints: rt_attention_c1, rt_attention_c2.
+
+    Factors: none. Work: `10*b*n*g*d*pairs` flops.
+
+    Example: see `test/Dialect/Rt/ops.mlir`.
+  }];
   let assemblyFormat = [{
     $d_o `,` $q `,` $k `,` $v `,` $o `,` $lse `->` $dq `,` $dk `,` $dv
     `shape` $shape `:` $dtype attr-dict
@@ -63,6 +120,20 @@ def Rt_AttentionBwdOp : Rt_AttentionOp<"attention_bwd",
 
 def Rt_EmbeddingFwdOp : Rt_CallOp<"embedding_fwd"> {
   let summary = "Calls sw_rt_embedding_fwd";
+  let description = [{
+    Computes `model.embedding` on buffers: `rows` rows of `width` elements are this
+    rank's, the first of them `coordinate(axes) * rows` of the whole.
+
+    Constraints: none beyond the types.
+
+    Factors: none. Work: no counted flops.
+
+    Example:
+    ```mlir
+    rt.embedding_fwd <tokens, 0>, <params, 0> -> <stream_out, 0>
+        sizes 8 x 64 x 16 axes ["tp"] : f32
+    ```
+  }];
   let arguments = (ins Rt_AddrAttr:$ids, Rt_AddrAttr:$table,
                        Rt_AddrAttr:$output, Int64Attr:$tokens, Int64Attr:$rows,
                        Int64Attr:$width, StrArrayAttr:$axes, TypeAttr:$dtype);
@@ -74,6 +145,20 @@ def Rt_EmbeddingFwdOp : Rt_CallOp<"embedding_fwd"> {
 
 def Rt_EmbeddingBwdOp : Rt_CallOp<"embedding_bwd"> {
   let summary = "Calls sw_rt_embedding_bwd";
+  let description = [{
+    Adds the rows of `d_output` to those of `d_table` that `ids` name; rows as in
+    `embedding_fwd`.
+
+    Constraints: none beyond the types.
+
+    Factors: none. Work: no counted flops.
+
+    Example:
+    ```mlir
+    rt.embedding_bwd <tokens, 0>, <grad_in, 0> -> <grads, 0>
+        sizes 8 x 64 x 16 axes ["tp"] : f32
+    ```
+  }];
   let arguments = (ins Rt_AddrAttr:$ids, Rt_AddrAttr:$d_output,
                        Rt_AddrAttr:$d_table, Int64Attr:$tokens, Int64Attr:$rows,
                        Int64Attr:$width, StrArrayAttr:$axes, TypeAttr:$dtype);
@@ -93,6 +178,20 @@ class Rt_CollectiveOp<string mnemonic, dag extra> : Rt_CallOp<mnemonic> {
 def Rt_AllReduceOp
     : Rt_CollectiveOp<"all_reduce", (ins Rt_ReduceKindAttr:$reduce)> {
   let summary = "Calls sw_rt_all_reduce";
+  let description = [{
+    Reduces `count` elements over the group of `axes`.
+
+    Constraints:
+    * (rt_collective_c1) there is at least one axis.
+    * (rt_collective_c2) `count`, the elements of the input, is at least 1.
+
+    Factors: none. Work: no flops; payload `count` elements.
+
+    Example:
+    ```mlir
+    rt.all_reduce <workspace, 0> -> <workspace, 0> axes ["tp"] sum count 64 : f32
+    ```
+  }];
   let assemblyFormat = [{
     $input `->` $output `axes` $axes `` $reduce `count` $count `:` $dtype attr-dict
   }];
@@ -100,6 +199,18 @@ def Rt_AllReduceOp
 
 def Rt_AllGatherOp : Rt_CollectiveOp<"all_gather", (ins)> {
   let summary = "Calls sw_rt_all_gather";
+  let description = [{
+    Joins the inputs of the group of `axes` one after the other.
+
+    Constraints: rt_collective_c1, rt_collective_c2.
+
+    Factors: none. Work: no flops; payload `count` elements.
+
+    Example:
+    ```mlir
+    rt.all_gather <workspace, 0> -> <workspace, 256> axes ["tp"] count 64 : f32
+    ```
+  }];
   let assemblyFormat = [{
     $input `->` $output `axes` $axes `count` $count `:` $dtype attr-dict
   }];
@@ -108,6 +219,19 @@ def Rt_AllGatherOp : Rt_CollectiveOp<"all_gather", (ins)> {
 def Rt_ReduceScatterOp
     : Rt_CollectiveOp<"reduce_scatter", (ins Rt_ReduceKindAttr:$reduce)> {
   let summary = "Calls sw_rt_reduce_scatter";
+  let description = [{
+    Gives this rank's part of the reduction over the group of `axes`.
+
+    Constraints: rt_collective_c1, rt_collective_c2.
+
+    Factors: none. Work: no flops; payload `count` elements.
+
+    Example:
+    ```mlir
+    rt.reduce_scatter <workspace, 0> -> <workspace, 256> axes ["tp"] sum count 64
+        : f32
+    ```
+  }];
   let assemblyFormat = [{
     $input `->` $output `axes` $axes `` $reduce `count` $count `:` $dtype attr-dict
   }];
@@ -115,6 +239,20 @@ def Rt_ReduceScatterOp
 
 def Rt_SliceOp : Rt_CallOp<"slice"> {
   let summary = "Copies this rank's part of a buffer";
+  let description = [{
+    For each of `rows` rows of `stride` bytes, copies the `part` bytes that start
+    at `coordinate(axes) * part`; the copies lie one after the other.
+
+    Constraints:
+    * (slice_c1) 1 <= part <= stride.
+
+    Factors: none. Work: none.
+
+    Example:
+    ```mlir
+    rt.slice <stream_in, 0> -> <workspace, 0> axes ["tp"] rows 1 stride 512 part 256
+    ```
+  }];
   let arguments = (ins Rt_AddrAttr:$input, Rt_AddrAttr:$output,
                        StrArrayAttr:$axes, Int64Attr:$rows,
                        Int64Attr:$stride_bytes, Int64Attr:$part_bytes);
@@ -127,6 +265,18 @@ def Rt_SliceOp : Rt_CallOp<"slice"> {
 
 def Rt_LaunchOp : Rt_CallOp<"launch"> {
   let summary = "Runs a generated kernel";
+  let description = [{
+    Runs `@kernel` on buffers, in the order of its arguments and results.
+
+    Constraints: none beyond the types.
+
+    Factors: none. Work: that of the kernel.
+
+    Example:
+    ```mlir
+    rt.launch @kernel0 [#rt.addr<workspace, 0>] -> [#rt.addr<workspace, 256>]
+    ```
+  }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Rt_AddrArrayAttr:$inputs,
                        Rt_AddrArrayAttr:$outputs);
   let assemblyFormat = "$kernel $inputs `->` $outputs attr-dict";
@@ -135,6 +285,21 @@ def Rt_LaunchOp : Rt_CallOp<"launch"> {
 def Rt_KernelOp : Rt_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove,
                                    Symbol, SingleBlock]> {
   let summary = "Generated kernel: model ops on the rows of its arguments";
+  let description = [{
+    A generated function: its `model` ops are computed row by row in one pass, so
+    that values inside need no buffer. Equal kernels are one.
+
+    Constraints: it has a body of one block that ends in `rt.yield`.
+
+    Factors: none. Work: no counted flops.
+
+    Example:
+    ```mlir
+    rt.kernel @kernel0(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      rt.yield %a : tensor<4x8xf32>
+    }
+    ```
+  }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<FunctionType>:$function_type,
                        OptionalAttr<DictArrayAttr>:$arg_attrs,
@@ -158,6 +323,16 @@ def Rt_KernelOp : Rt_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove,
 def Rt_YieldOp : Rt_Op<"yield", [Pure, Terminator, ReturnLike,
                                  HasParent<"KernelOp">]> {
   let summary = "Ends a kernel and gives its results";
+  let description = [{
+    Ends an `rt.kernel`.
+
+    Constraints:
+    * (yield_c1) operand types are the kernel's result types.
+
+    Factors: none. Work: none.
+
+    Example: `rt.yield %a : tensor<4x8xf32>`
+  }];
   let arguments = (ins Variadic<AnyRankedTensor>:$operands);
   let assemblyFormat = "attr-dict ($operands^ `:` type($operands))?";
   let hasVerifier = 1;

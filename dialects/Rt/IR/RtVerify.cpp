@@ -15,19 +15,19 @@ LogicalResult AddrAttr::verify(llvm::function_ref<InFlightDiagnostic()> error,
 
 LogicalResult MatmulOp::verify() {
   for (int64_t size : {getM(), getN(), getK()})
-    if (size < 1) // matmul_c1
+    if (size < 1) // rt_matmul_c1
       return emitOpError() << "expected sizes to be at least 1, but got "
                            << size;
   return success();
 }
 
 static LogicalResult verifyAttention(Operation *op, ArrayRef<int64_t> shape) {
-  if (shape.size() != 6) // attention_c1
+  if (shape.size() != 6) // rt_attention_c1
     return op->emitOpError()
            << "expected shape to be [s, t, b, n, g, d], but got "
            << shape.size() << " sizes";
   for (int64_t size : shape)
-    if (size < 1) // attention_c2
+    if (size < 1) // rt_attention_c2
       return op->emitOpError() << "expected sizes to be at least 1, but got "
                                << size;
   return success();
@@ -41,9 +41,9 @@ LogicalResult AttentionBwdOp::verify() {
 
 static LogicalResult verifyCollective(Operation *op, ArrayAttr axes,
                                       int64_t count) {
-  if (axes.empty()) // collective_c1
+  if (axes.empty()) // rt_collective_c1
     return op->emitOpError() << "expected at least one axis, but got none";
-  if (count < 1) // collective_c2
+  if (count < 1) // rt_collective_c2
     return op->emitOpError() << "expected count to be at least 1, but got "
                              << count;
   return success();

@@ -39,7 +39,7 @@ def Spmd_ActionAttr : AttrDef<Spmd_Dialect, "Action"> {
     which of its chunks (virtual stages), 0 if it has one.
 
     Constraints:
-    * (C1) microbatch, slot and chunk are at least 0.
+    * (action_c1) microbatch, slot and chunk are at least 0.
 
     Example: `#spmd.action<forward, 3, 1>`.
   }];
