@@ -250,7 +250,7 @@ FailureOr<ProgramTable> TableReader::read() {
     return failure();
   readPlan();
   for (auto stage : source.getOps<spmd::StageOp>()) {
-    if (stage.getIndex() != table.stages.size())
+    if (stage.getIndex() != static_cast<int64_t>(table.stages.size()))
       return stage.emitOpError() << "expected stages in order, with index "
                                  << table.stages.size();
     if (failed(readStage(stage)))

@@ -2,6 +2,7 @@
 #include "passes/Lower/KernelTable.h"
 
 #include "dialects/Model/IR/ModelOps.h"
+#include "dialects/Plan/IR/PlanDialect.h"
 #include "dialects/Spmd/IR/SpmdDialect.h"
 #include "passes/Schedule/Passes.h"
 
@@ -39,8 +40,8 @@ static void reduceAttributes(Operation *op) {
   op->removeAttr(spmd::kAddressAttr);
   op->removeAttr("label");
   op->removeAttr(kFusionGroupAttr);
-  auto axes = op->getAttrOfType<DictionaryAttr>("plan.axes");
-  op->removeAttr("plan.axes");
+  auto axes = op->getAttrOfType<DictionaryAttr>(plan::kAxesAttr);
+  op->removeAttr(plan::kAxesAttr);
   if (!axes)
     return;
   SmallVector<NamedAttribute> kept;
@@ -49,7 +50,7 @@ static void reduceAttributes(Operation *op) {
         !cast<ArrayAttr>(entry.getValue()).empty())
       kept.push_back(entry);
   if (!kept.empty())
-    op->setAttr("plan.axes", DictionaryAttr::get(op->getContext(), kept));
+    op->setAttr(plan::kAxesAttr, DictionaryAttr::get(op->getContext(), kept));
 }
 
 static std::string textOf(rt::KernelOp kernel) {

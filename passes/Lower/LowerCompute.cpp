@@ -2,6 +2,8 @@
 #include "passes/Lower/FunctionLowering.h"
 #include "passes/Lower/MatmulShape.h"
 
+#include "dialects/Plan/IR/PlanDialect.h"
+
 using namespace mlir;
 
 namespace shardwright {
@@ -12,7 +14,7 @@ static RankedTensorType typeOf(Value value) {
 
 /// Mesh axes that shard the factor `letter` of `op`.
 static ArrayAttr axesOf(Operation *op, StringRef letter) {
-  if (auto axes = op->getAttrOfType<DictionaryAttr>("plan.axes"))
+  if (auto axes = op->getAttrOfType<DictionaryAttr>(plan::kAxesAttr))
     if (auto list = axes.getAs<ArrayAttr>(letter))
       return list;
   return ArrayAttr::get(op->getContext(), {});

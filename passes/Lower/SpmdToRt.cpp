@@ -25,6 +25,7 @@ struct SpmdToRtPass
     shardwright::KernelTable kernels(before);
     for (shardwright::model::KindOp kind : kinds) {
       OpBuilder builder(kind);
+      builder.setInsertionPointAfter(kind); // behind the kernels
       shardwright::FunctionLowering lowering(kind, kernels);
       if (failed(lowering.run(builder)))
         return signalPassFailure();

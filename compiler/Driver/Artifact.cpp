@@ -1,0 +1,85 @@
+//===- Artifact.cpp - Files that are written as a whole -------------------===//
+#include "compiler/Driver/Artifact.h"
+
+#include "compiler/Codegen/Link.h"
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+namespace shardwright {
+
+bool readFile(const std::string &path, std::string &text,
+              cost::Failure &failure) {
+  auto file = MemoryBuffer::getFile(path);
+  if (!file) {
+    failure = {cost::FailureKind::Input,
+               {path + ": cannot be read: " + file.getError().message()}};
+    return false;
+  }
+  text = (*file)->getBuffer().str();
+  return true;
+}
+
+static bool cannotWrite(const std::string &path, const std::string &why,
+                        cost::Failure &failure) {
+  failure = {cost::FailureKind::Usage,
+             {path + ": cannot be written: " + why}};
+  return false;
+}
+
+bool writeFile(const std::string &path, std::string_view bytes,
+               cost::Failure &failure) {
+  Error error = writeToOutput(path, [&](raw_ostream &stream) {
+    stream << bytes;
+    return Error::success();
+  });
+  return !error || cannotWrite(path, toString(std::move(error)), failure);
+}
+
+bool makeFolder(const std::string &path, cost::Failure &failure) {
+  std::error_code error = sys::fs::create_directories(path);
+  return !error || cannotWrite(path, error.message(), failure);
+}
+
+bool writeExecutable(const std::string &path, std::string_view object,
+                     cost::Failure &failure) {
+  std::string runtime;
+  if (!codegen::findRuntime(runtime, failure))
+    return false;
+  SmallString<128> objectPath;
+  int descriptor = -1;
+  if (std::error_code error = sys::fs::createTemporaryFile(
+          "shardwright", "o", descriptor, objectPath))
+    return cannotWrite("a temporary object file", error.message(), failure);
+  FileRemover removeObject(objectPath);
+  {
+    raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
+    stream << object;
+    stream.close();
+    if (stream.has_error()) {
+      const std::string why = stream.error().message();
+      stream.clear_error();
+      return cannotWrite(objectPath.str().str(), why, failure);
+    }
+  }
+  // Beside the output, so that the rename stays on one file system.
+  SmallString<128> linked;
+  sys::fs::createUniquePath(path + ".tmp-%%%%%%%%", linked,
+                            /*MakeAbsolute=*/false);
+  FileRemover removeLinked(linked);
+  if (!codegen::linkExecutable(objectPath.str().str(), runtime,
+                               linked.str().str(), failure))
+    return false;
+  if (std::error_code error = sys::fs::rename(linked, path))
+    return cannotWrite(path, error.message(), failure);
+  removeLinked.releaseFile();
+  return true;
+}
+
+} // namespace shardwright

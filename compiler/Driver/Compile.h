@@ -1,0 +1,49 @@
+//===- Compile.h - From a model and a plan to an executable -----*- C++ -*-===//
+#ifndef SHARDWRIGHT_COMPILER_DRIVER_COMPILE_H
+#define SHARDWRIGHT_COMPILER_DRIVER_COMPILE_H
+
+#include "cost_model/Failure.h"
+
+#include <string>
+#include <string_view>
+
+namespace shardwright {
+
+/// What `compile` writes.
+enum class Emit {
+  Model,      ///< IR of phase differentiated
+  Plan,       ///< IR of phase planned
+  Spmd,       ///< IR of phase allocated
+  Rt,         ///< IR of phase lowered
+  Llvm,       ///< LLVM IR before optimization
+  Object,
+  Executable,
+};
+/// "model", "plan", "spmd", "rt", "llvm", "obj", "exe".
+std::string_view name(Emit emit);
+/// False if `text` names none.
+bool emitNamed(std::string_view text, Emit &emit);
+
+struct CompileOptions {
+  std::string modelPath; ///< config.json or its folder
+  std::string planPath;  ///< plan.json; names the plan in messages
+  std::string planText;  ///< its text; read from planPath if empty
+  std::string output;    ///< path that gets the artifact
+  Emit emit = Emit::Executable;
+  std::string target = "host";
+  std::string cpu = "x86-64-v3"; ///< as LLVM names it; fixed by default
+  std::string dumpDir;   ///< gets the IR of every phase; empty: none
+};
+
+/// Compiles into `options.output`, which is replaced as a whole at the end or
+/// not at all. The plan fixes the sequence length. Refuses what the host cannot
+/// run (bf16 and f16 plans) with kind Unsupported.
+bool compile(const CompileOptions &options, cost::Failure &failure);
+
+/// The same for artifacts other than executables, into a string.
+bool compileToText(const CompileOptions &options, std::string &artifact,
+                   cost::Failure &failure);
+
+} // namespace shardwright
+
+#endif // SHARDWRIGHT_COMPILER_DRIVER_COMPILE_H
