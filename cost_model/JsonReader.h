@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <limits>
 #include <set>
 #include <string>
 #include <string_view>
@@ -19,33 +20,82 @@
 
 namespace shardwright::cost {
 
+/// Finds the first key that an object holds twice; nlohmann::json keeps the
+/// last and says nothing.
+class DuplicateKeyFinder : public nlohmann::json::json_sax_t {
+public:
+  std::string duplicate; ///< JSON pointer, or empty
+  std::string error;     ///< of the parser, or empty
+
+  bool null() override { return value(); }
+  bool boolean(bool) override { return value(); }
+  bool number_integer(number_integer_t) override { return value(); }
+  bool number_unsigned(number_unsigned_t) override { return value(); }
+  bool number_float(number_float_t, const string_t &) override {
+    return value();
+  }
+  bool string(string_t &) override { return value(); }
+  bool binary(binary_t &) override { return value(); }
+  bool start_object(std::size_t) override {
+    value();
+    open.push_back({});
+    return true;
+  }
+  bool key(string_t &key) override {
+    open.back().key = key;
+    if (!open.back().keys.insert(key).second && duplicate.empty())
+      for (const Frame &frame : open)
+        duplicate +=
+            "/" + (frame.isArray ? std::to_string(frame.next - 1) : frame.key);
+    return true;
+  }
+  bool end_object() override {
+    open.pop_back();
+    return true;
+  }
+  bool start_array(std::size_t) override {
+    value();
+    open.push_back({true, 0, "", {}});
+    return true;
+  }
+  bool end_array() override { return end_object(); }
+  bool parse_error(std::size_t, const std::string &,
+                   const nlohmann::json::exception &exception) override {
+    error = exception.what();
+    if (size_t end = error.find("] "); end != std::string::npos)
+      error.erase(0, end + 2); // nlohmann's own number of the error
+    return false;
+  }
+
+private:
+  struct Frame {
+    bool isArray = false;
+    size_t next = 0; ///< index of the element that follows
+    std::string key; ///< last key seen
+    std::set<std::string> keys;
+  };
+  bool value() {
+    if (!open.empty() && open.back().isArray)
+      ++open.back().next;
+    return true;
+  }
+  std::vector<Frame> open;
+};
+
 /// Parses `text`; duplicate keys of one object are errors.
 inline bool parseStrictly(std::string_view text, const std::string &file,
                           nlohmann::json &value, Failure &failure) {
-  std::vector<std::set<std::string>> open;
-  std::string duplicate;
-  auto watch = [&](int, nlohmann::json::parse_event_t event,
-                   nlohmann::json &parsed) {
-    if (event == nlohmann::json::parse_event_t::object_start)
-      open.emplace_back();
-    else if (event == nlohmann::json::parse_event_t::object_end)
-      open.pop_back();
-    else if (event == nlohmann::json::parse_event_t::key &&
-             !open.back().insert(parsed.get<std::string>()).second)
-      duplicate = parsed.get<std::string>();
-    return true;
-  };
-  try {
-    value = nlohmann::json::parse(text.begin(), text.end(), watch);
-  } catch (const nlohmann::json::exception &error) {
-    failure.messages.push_back(file + ": not JSON: " + error.what());
+  DuplicateKeyFinder finder;
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &finder)) {
+    failure.messages.push_back(file + ": not JSON: " + finder.error);
     return false;
   }
-  if (!duplicate.empty()) {
-    failure.messages.push_back(file + ": expected every key once, but got '" +
-                               duplicate + "' twice in one object");
+  if (!finder.duplicate.empty()) {
+    failure.messages.push_back(file + "#" + finder.duplicate +
+                               ": expected every key once, but got it twice");
     return false;
   }
+  value = nlohmann::json::parse(text.begin(), text.end());
   return true;
 }
 
@@ -54,24 +104,27 @@ class JsonObject {
 public:
   JsonObject(const nlohmann::json &object, std::string where, Failure &failure)
       : object(object), where(std::move(where)), failure(failure) {
-    if (!object.is_object())
-      complain("", "expected an object");
+    if (!object.is_object() && !isMissing(object))
+      complain("", "expected an object, but got " + shown(object));
   }
 
+  /// Whether an optional key is there and not null; it may be either.
   bool has(const std::string &key) {
+    asked.insert(key);
     return object.is_object() && object.contains(key) && !object[key].is_null();
   }
+  /// A key that may be there and says nothing to us.
+  void ignore(const std::string &key) { asked.insert(key); }
 
   /// The value at `key`; complains and returns a null value if it is absent.
   const nlohmann::json &at(const std::string &key) {
-    static const nlohmann::json none;
     asked.insert(key);
     if (!object.is_object())
-      return none;
+      return missing();
     auto found = object.find(key);
     if (found == object.end()) {
       complain("/" + key, "expected a value, but the key is missing");
-      return none;
+      return missing();
     }
     return *found;
   }
@@ -82,8 +135,8 @@ public:
   double number(const std::string &key, double least = 0) {
     const nlohmann::json &value = at(key);
     if (!value.is_number()) {
-      if (!value.is_null())
-        complain("/" + key, "expected a number, but got " + value.dump());
+      if (!isMissing(value))
+        complain("/" + key, "expected a number, but got " + shown(value));
       return least;
     }
     if (value.get<double>() < least)
@@ -99,30 +152,40 @@ public:
                               std::to_string(value));
     return value;
   }
-  int64_t integer(const std::string &key, int64_t least) {
+  int64_t integer(const std::string &key, int64_t least,
+                  int64_t most = std::numeric_limits<int64_t>::max()) {
     const nlohmann::json &value = at(key);
-    if (!value.is_number_integer() || value.get<int64_t>() < least) {
-      complain("/" + key, "expected an integer >= " + std::to_string(least) +
-                              ", but got " + value.dump());
-      return least;
-    }
-    return value.get<int64_t>();
+    // Numbers above int64 are unsigned to nlohmann and would wrap in get().
+    if (value.is_number_integer() &&
+        !(value.is_number_unsigned() &&
+          value.get<uint64_t>() >
+              uint64_t(std::numeric_limits<int64_t>::max())) &&
+        value.get<int64_t>() >= least && value.get<int64_t>() <= most)
+      return value.get<int64_t>();
+    if (!isMissing(value))
+      complain("/" + key,
+               (most == std::numeric_limits<int64_t>::max()
+                    ? "expected an integer >= " + std::to_string(least)
+                    : "expected an integer from " + std::to_string(least) +
+                          " to " + std::to_string(most)) +
+                   ", but got " + shown(value));
+    return least;
   }
   bool boolean(const std::string &key) {
     const nlohmann::json &value = at(key);
-    if (!value.is_boolean()) {
-      complain("/" + key, "expected true or false, but got " + value.dump());
-      return false;
-    }
-    return value.get<bool>();
+    if (value.is_boolean())
+      return value.get<bool>();
+    if (!isMissing(value))
+      complain("/" + key, "expected true or false, but got " + shown(value));
+    return false;
   }
   std::string string(const std::string &key) {
     const nlohmann::json &value = at(key);
-    if (!value.is_string()) {
-      complain("/" + key, "expected a string, but got " + value.dump());
-      return "";
-    }
-    return value.get<std::string>();
+    if (value.is_string())
+      return value.get<std::string>();
+    if (!isMissing(value))
+      complain("/" + key, "expected a string, but got " + shown(value));
+    return "";
   }
   /// A source is required and may not be empty.
   std::string source(const std::string &key = "source") {
@@ -136,7 +199,8 @@ public:
     std::vector<JsonObject> result;
     const nlohmann::json &value = at(key);
     if (!value.is_array()) {
-      complain("/" + key, "expected an array, but got " + value.dump());
+      if (!isMissing(value))
+        complain("/" + key, "expected an array, but got " + shown(value));
       return result;
     }
     for (size_t i = 0; i < value.size(); ++i)
@@ -154,6 +218,21 @@ public:
     for (auto it = object.begin(); it != object.end(); ++it)
       if (asked.count(it.key()) == 0)
         complain("/" + it.key(), "unknown key");
+  }
+
+  /// What `at` answers for a key that is not there; told apart from a null.
+  static const nlohmann::json &missing() {
+    static const nlohmann::json none;
+    return none;
+  }
+  static bool isMissing(const nlohmann::json &value) {
+    return &value == &missing();
+  }
+  /// A value as messages show it: long ones are cut.
+  static std::string shown(const nlohmann::json &value) {
+    std::string text =
+        value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return text.size() <= 60 ? text : text.substr(0, 57) + "...";
   }
 
 private:

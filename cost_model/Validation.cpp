@@ -1,0 +1,339 @@
+//===- Validation.cpp - Predictions against published runs ----------------===//
+#include "cost_model/Validation.h"
+#include "cost_model/Rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+namespace shardwright::cost {
+namespace {
+
+/// The shipped cluster of a GPU; nullptr if there is none.
+const char *clusterOf(std::string_view gpu) {
+  if (gpu == "A100-80GB")
+    return "dgx-a100";
+  if (gpu == "H100")
+    return "dgx-h100";
+  if (gpu == "H200")
+    return "dgx-h200";
+  if (gpu == "B200")
+    return "dgx-b200";
+  return nullptr;
+}
+
+/// The shipped profile of a framework of a year; nullptr if there is none.
+const char *profileFor(const ValidationRow &row) {
+  const std::string &framework = row.framework;
+  if (framework == "megatron" && row.softwareYear <= 2021)
+    return "megatron-2021";
+  // The DeepSpeed fork of 2022 stands on Megatron-LM of 2021.
+  if (framework == "megatron-deepspeed" && row.softwareYear <= 2022)
+    return "megatron-2021";
+  if (framework == "megatron" && row.softwareYear == 2022)
+    return "megatron-2022";
+  if (framework == "megatron" || framework == "megatron-deepspeed" ||
+      framework == "nanotron" || framework == "internevo")
+    return "megatron-flash-2023";
+  if (framework == "megatron-core")
+    return "megatron-core";
+  if (framework == "fsdp1" || framework == "torchtitan")
+    return "fsdp";
+  return nullptr;
+}
+
+/// NICs of a node and Gb/s of each from texts such as "8x200Gb HDR IB/node",
+/// "4 x 200 Gb/s" or "1600 Gbps/node"; false if the text says nothing.
+bool networkOf(std::string_view text, int64_t &nics, double &gigabits) {
+  const std::string lower = [&] {
+    std::string copy(text);
+    for (char &c : copy)
+      c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    return copy;
+  }();
+  for (size_t at = lower.find("gb"); at != std::string::npos;
+       at = lower.find("gb", at + 1)) {
+    // "GB/s" in capitals is the rate of NVLink.
+    if (text.substr(at, 2) != "Gb")
+      continue;
+    size_t end = at;
+    const auto skipBlanks = [&] {
+      while (end > 0 && lower[end - 1] == ' ')
+        --end;
+    };
+    const auto number = [&](int64_t &value) {
+      skipBlanks();
+      size_t begin = end;
+      while (begin > 0 && lower[begin - 1] >= '0' && lower[begin - 1] <= '9')
+        --begin;
+      if (begin == end || end - begin > 6)
+        return false;
+      value = std::stoll(lower.substr(begin, end - begin));
+      end = begin;
+      return value > 0;
+    };
+    int64_t rate = 0, count = 0;
+    if (!number(rate))
+      continue;
+    skipBlanks();
+    if (end > 0 && (lower[end - 1] == 'x' || lower[end - 1] == '*')) {
+      --end;
+      if (number(count)) {
+        nics = count;
+        gigabits = static_cast<double>(rate);
+        return true;
+      }
+      continue;
+    }
+    nics = 8;
+    gigabits = static_cast<double>(rate) / 8;
+    return true;
+  }
+  return false;
+}
+
+/// The attention kernel that a row names, in place of the profile's.
+void chooseAttention(const std::string &kernel, Profile &profile) {
+  if (kernel.empty())
+    return;
+  const auto starts = [&](std::string_view prefix) {
+    return kernel.compare(0, prefix.size(), prefix) == 0;
+  };
+  if (starts("flash_attention3"))
+    profile.attention = {AttentionVariant::Flash3};
+  else if (starts("flash_attention2"))
+    profile.attention = {AttentionVariant::Flash2};
+  else if (starts("flash_attention"))
+    profile.attention = {AttentionVariant::Flash1};
+  else
+    profile.attention = {AttentionVariant::Unfused};
+}
+
+double quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  const double position = share * static_cast<double>(values.size() - 1);
+  const size_t below = static_cast<size_t>(position);
+  const size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] +
+         (position - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+std::string configurationOf(const ValidationRow &row) {
+  std::ostringstream text;
+  text << row.model.layers << '/' << row.model.hidden << '/' << row.model.ffn
+       << '/' << row.model.heads << '/' << row.model.kvHeads << '/'
+       << row.model.vocab << '/' << row.model.sequence << '/' << row.model.gated
+       << ' ' << row.gpu << 'x' << row.gpus << ' ' << row.interconnect << ' '
+       << row.tp << '/' << row.pp << '/' << row.cp << '/' << row.dp << '/'
+       << row.ep << '/' << row.chunks << '/' << row.sp << '/' << row.zero << ' '
+       << row.globalBatch << '/' << row.microBatch << ' ' << row.precision << ' '
+       << row.recompute << ' ' << row.attentionKernel;
+  return text.str();
+}
+
+ValidationGroup groupOf(std::string name,
+                        const std::vector<const ValidationOutcome *> &rows) {
+  ValidationGroup group;
+  group.name = std::move(name);
+  std::map<std::string, std::vector<double>> errors;
+  for (const ValidationOutcome *row : rows) {
+    ++group.rows;
+    if (!row->unsupported.empty())
+      continue;
+    ++group.predicted;
+    if (row->predictedFits) {
+      ++group.fitsKnown;
+      group.fitsRight += *row->predictedFits == row->measuredFits;
+    }
+    if (const std::optional<double> error = row->error())
+      errors[row->configuration].push_back(*error);
+  }
+  std::vector<double> signedErrors, absolute;
+  for (const auto &[configuration, repeats] : errors) {
+    signedErrors.push_back(quantile(repeats, 0.5));
+    absolute.push_back(std::fabs(signedErrors.back()));
+    group.meanAbsolute += absolute.back();
+  }
+  group.configurations = static_cast<int64_t>(signedErrors.size());
+  if (signedErrors.empty())
+    return group;
+  group.meanAbsolute /= static_cast<double>(signedErrors.size());
+  group.medianAbsolute = quantile(absolute, 0.5);
+  group.p90Absolute = quantile(absolute, 0.9);
+  group.medianSigned = quantile(signedErrors, 0.5);
+  return group;
+}
+
+} // namespace
+
+std::optional<double> ValidationOutcome::error() const {
+  if (!measuredSeconds || !predictedSeconds)
+    return std::nullopt;
+  return *predictedSeconds / *measuredSeconds - 1;
+}
+
+std::string unsupportedReason(const ValidationRow &row) {
+  if (row.model.experts > 0)
+    return "mixture of experts";
+  if (row.model.latent)
+    return "latent attention";
+  if (row.model.mtpLayers > 0)
+    return "multi-token prediction";
+  if (row.cp > 1)
+    return "context parallelism";
+  if (row.ep > 1)
+    return "expert parallelism";
+  if (row.precision != "bf16" && row.precision != "fp16")
+    return "precision " + row.precision;
+  if (row.fsdp || row.zero > 1)
+    return "ZeRO 2 and 3";
+  if (row.zeroGroup > 0 && row.zeroGroup != row.dp)
+    return "optimizer state sharded over a part of the data axis";
+  if (!row.layoutKnown)
+    return "layout of layers over stages not published";
+  if (row.recompute != "none" && row.recompute != "selective" &&
+      row.recompute != "full")
+    return "recomputation '" + row.recompute + "'";
+  if (clusterOf(row.gpu) == nullptr)
+    return "no cluster file for " + row.gpu;
+  if (profileFor(row) == nullptr)
+    return "no profile for " + row.framework;
+  if (row.dp * row.tp * row.pp != row.gpus)
+    return "degrees that do not multiply to the number of GPUs";
+  if (row.globalBatch % (row.dp * row.microBatch) != 0)
+    return "global batch that is no multiple of dp * microbatch";
+  if (row.chunks > 1) {
+    if (row.pp == 1)
+      return "virtual stages without pipeline";
+    if (row.model.layers % (row.pp * row.chunks) != 0)
+      return "layers that do not divide over virtual stages";
+    if (row.globalBatch / (row.dp * row.microBatch) % row.pp != 0)
+      return "interleaving with microbatches that are no multiple of pp";
+  }
+  return "";
+}
+
+std::string validationCase(const ValidationRow &row, const Program &program,
+                           ValidationCase &result) {
+  if (std::string reason = unsupportedReason(row); !reason.empty())
+    return reason;
+  Failure failure;
+  Hardware shipped;
+  const char *cluster = clusterOf(row.gpu);
+  if (!readHardware(shippedHardware(cluster), cluster, shipped, failure))
+    return failure.messages.front();
+  shipped.levels.front().size = row.gpusPerNode;
+  int64_t nics = 0;
+  double gigabits = 0;
+  if (shipped.levels.size() > 1 &&
+      networkOf(row.interconnect, nics, gigabits)) {
+    shipped.levels[1].nics = nics;
+    shipped.levels[1].bandwidth = BytesPerSecond(gigabits * 1e9 / 8);
+  }
+  if (!resized(shipped, row.gpus, result.hardware, failure))
+    return failure.messages.front();
+
+  const char *profile = profileFor(row);
+  if (!readProfile(shippedProfile(profile), profile, result.profile, failure))
+    return failure.messages.front();
+  chooseAttention(row.attentionKernel, result.profile);
+  if (row.tensorOverlap)
+    result.profile.overlapForwardTensor = result.profile.overlapDataGradient =
+        result.profile.overlapWeightGather = *row.tensorOverlap;
+  if (row.dataOverlap)
+    result.profile.overlapGradientReduce =
+        result.profile.overlapParameterGather = *row.dataOverlap;
+  if (row.transferOverlap)
+    result.profile.overlapTransfers = *row.transferOverlap;
+
+  Plan &plan = result.plan;
+  plan.modelName = program.name;
+  plan.clusterName = result.hardware.name;
+  plan.dp = row.dp;
+  plan.tp = row.tp;
+  plan.pp = row.pp;
+  plan.sp = row.sp;
+  plan.zero = row.zero;
+  plan.globalBatch = row.globalBatch;
+  plan.microBatch = row.microBatch;
+  plan.sequence = program.sequence;
+  plan.dtypes = result.profile.dtypes;
+  plan.dtypes.param = plan.dtypes.compute =
+      row.precision == "fp16" ? DType::F16 : DType::BF16;
+  if (row.bf16Gradients && *row.bf16Gradients)
+    plan.dtypes.grad = plan.dtypes.reduce = DType::BF16;
+  setMesh(plan);
+  const Recompute policy = row.recompute == "full"        ? Recompute::Full
+                           : row.recompute == "selective" ? Recompute::Selective
+                                                          : Recompute::None;
+  plan.stages = evenStages(program, plan.pp, policy);
+  const std::vector<Violation> violations =
+      checkPlan(program, plan, ModelCheck::NameOnly);
+  if (!violations.empty())
+    return "plan that breaks rule " + violations.front().rule;
+  plan.chunks = row.chunks; // beyond what a plan file may say, not estimate()
+  return "";
+}
+
+ValidationReport validate(const std::vector<ValidationRow> &rows,
+                          const ProgramSource &programOf) {
+  ValidationReport report;
+  std::map<ValidationModel, Program> programs;
+  for (const ValidationRow &row : rows) {
+    ValidationOutcome outcome;
+    outcome.id = row.id;
+    outcome.set = row.set;
+    outcome.configuration = configurationOf(row);
+    outcome.headline = row.headline;
+    outcome.measuredSeconds = row.stepSeconds;
+    outcome.measuredGib = row.memoryGib;
+    outcome.measuredFits = !row.outOfMemory;
+    outcome.unsupported = unsupportedReason(row);
+    ValidationCase input;
+    if (outcome.unsupported.empty()) {
+      auto found = programs.find(row.model);
+      if (found == programs.end()) {
+        Program program;
+        Failure failure;
+        if (programOf(row.model, program, failure))
+          found = programs.emplace(row.model, std::move(program)).first;
+        else
+          outcome.unsupported = "model: " + (failure.messages.empty()
+                                                 ? std::string("not built")
+                                                 : failure.messages.front());
+      }
+      if (outcome.unsupported.empty())
+        outcome.unsupported = validationCase(row, found->second, input);
+      if (outcome.unsupported.empty()) {
+        const Estimate prediction = estimate(found->second, input.hardware,
+                                             input.profile, input.plan);
+        outcome.cluster = input.hardware.name;
+        outcome.profile = input.profile.name;
+        outcome.predictedSeconds = prediction.stepTime.count();
+        Bytes fullest(0);
+        for (const StageEstimate &stage : prediction.stages)
+          fullest = std::max(fullest, stage.total());
+        outcome.predictedGib = gibibytes(fullest);
+        outcome.predictedFits = prediction.fits;
+        outcome.terms = prediction.terms;
+      }
+    }
+    if (!outcome.unsupported.empty())
+      ++report.unsupported[outcome.unsupported];
+    report.rows.push_back(std::move(outcome));
+  }
+
+  std::map<std::string, std::vector<const ValidationOutcome *>> sets;
+  std::vector<const ValidationOutcome *> headline;
+  for (const ValidationOutcome &outcome : report.rows) {
+    sets[outcome.set].push_back(&outcome);
+    if (outcome.headline)
+      headline.push_back(&outcome);
+  }
+  for (const auto &[name, members] : sets)
+    report.groups.push_back(groupOf(name, members));
+  report.summary = groupOf("all", headline);
+  return report;
+}
+
+} // namespace shardwright::cost
