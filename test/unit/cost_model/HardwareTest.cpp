@@ -97,7 +97,7 @@ TEST_CASE("unknown, missing and duplicate keys of a cluster are errors") {
   CHECK(refusal(edited("\"nodes\": 1,", "")) ==
         "c.json#/nodes: expected a value, but the key is missing");
   CHECK(refusal(edited("\"nodes\": 1,", "\"nodes\": 1, \"nodes\": 2,")) ==
-        "c.json: expected every key once, but got 'nodes' twice in one object");
+        "c.json#/nodes: expected every key once, but got it twice");
   CHECK(refusal(edited("\"nodes\": 1,", "\"nodes\": -1,")) ==
         "c.json#/nodes: expected an integer >= 1, but got -1");
   CHECK(refusal(edited("shardwright.cluster/1", "shardwright.cluster/9")) ==

@@ -1,0 +1,255 @@
+#include "SmallPrograms.h"
+#include "cost_model/Json.h"
+
+#include <catch2/catch.hpp>
+
+using namespace shardwright::cost;
+using namespace shardwright::test;
+
+namespace {
+
+Plan somePlan() {
+  Program program = smallLlama();
+  Plan plan = planFor(program, 2, 2, 4, true, 1, 2, 8, Recompute::Full);
+  plan.modelSha256 = sha256("model");
+  plan.clusterName = "dgx-h100";
+  plan.clusterSha256 = sha256("cluster");
+  return plan;
+}
+
+/// The canonical text with one piece replaced.
+std::string edited(const std::string &from, const std::string &to) {
+  std::string text = canonicalText(somePlan());
+  size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+/// All messages of the refusal, one a line.
+std::string refusal(const std::string &text) {
+  Plan plan;
+  plan.dp = 77;
+  Failure failure;
+  REQUIRE_FALSE(readPlan(text, "p.json", plan, failure));
+  CHECK(plan.dp == 77); // untouched
+  CHECK(failure.kind == FailureKind::Input);
+  std::string all;
+  for (const std::string &message : failure.messages)
+    all += message + "\n";
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("the canonical text of a plan") {
+  CHECK(canonicalText(somePlan()) == R"({
+  "batch": {"global": 32, "micro": 2, "sequence": 16},
+  "cluster": {
+    "name": "dgx-h100",
+    "sha256": ")" + sha256("cluster") +
+                                         R"("
+  },
+  "dtypes": {
+    "compute": "bf16",
+    "grad": "f32",
+    "master": "f32",
+    "param": "bf16",
+    "reduce": "f32"
+  },
+  "expert_rows_max": 0,
+  "mesh": [
+    {"axis": "pp", "size": 2},
+    {"axis": "dp", "size": 2},
+    {"axis": "tp", "size": 4}
+  ],
+  "model": {
+    "name": "small-llama",
+    "sha256": ")" + sha256("model") + R"("
+  },
+  "parallel": {
+    "cp": 1,
+    "cp_kind": "none",
+    "dp": 2,
+    "ep": 1,
+    "etp": 1,
+    "pp": 2,
+    "sp": true,
+    "tp": 4,
+    "zero": 1,
+    "zero_axes": ["dp"]
+  },
+  "schedule": {"chunks": 1, "kind": "1f1b"},
+  "schema": "shardwright.plan/1",
+  "stages": [
+    {"runs": [["embed", 1, "none"], ["dense", 2, "full"]]},
+    {"runs": [["dense", 2, "full"], ["head", 1, "none"]]}
+  ]
+}
+)");
+}
+
+TEST_CASE("a plan survives its text") {
+  for (ScheduleKind schedule : {ScheduleKind::GPipe, ScheduleKind::OneFOneB})
+    for (int zero : {0, 1}) {
+      Plan plan = somePlan(), read;
+      plan.schedule = schedule;
+      plan.zero = zero;
+      plan.dtypes = {DType::F64, DType::F64, DType::F64, DType::F64,
+                     DType::F64};
+      Failure failure;
+      REQUIRE(readPlan(canonicalText(plan), "p.json", read, failure));
+      CHECK(read == plan);
+      CHECK(canonicalText(read) == canonicalText(plan));
+    }
+}
+
+TEST_CASE("unknown, missing and duplicate keys are errors with a pointer") {
+  CHECK(refusal(edited("\"cp\": 1,", "\"cp\": 1, \"vp\": 2,")) ==
+        "p.json#/parallel/vp: unknown key\n");
+  CHECK(refusal(edited("\"tp\": 4,", "")) ==
+        "p.json#/parallel/tp: expected a value, but the key is missing\n");
+  CHECK(refusal(edited("\"tp\": 4,", "\"tp\": 4, \"tp\": 8,")) ==
+        "p.json#/parallel/tp: expected every key once, but got it twice\n");
+  CHECK(refusal(edited("\"size\": 4", "\"size\": 4, \"size\": 4")) ==
+        "p.json#/mesh/2/size: expected every key once, but got it twice\n");
+  CHECK(refusal(edited("\"schedule\": {\"chunks\": 1, \"kind\": \"1f1b\"},",
+                       "")) ==
+        "p.json#/schedule: expected a value, but the key is missing\n");
+}
+
+TEST_CASE("numbers of a plan are integers in range") {
+  auto with = [](const char *value) {
+    return refusal(
+        edited("\"tp\": 4,", "\"tp\": " + std::string(value) + ","));
+  };
+  const std::string wanted =
+      "p.json#/parallel/tp: expected an integer from 1 to 32768, but got ";
+  for (const char *value : {"0", "-3", "2.5", "4.0", "\"4\"", "null", "true",
+                            "32769", "99999999999999999999",
+                            "18446744073709551615", "[4]"}) {
+    INFO(value);
+    CHECK(with(value).starts_with(wanted));
+  }
+  CHECK(with("-3") == wanted + "-3\n");
+}
+
+TEST_CASE("words of a plan are of closed sets") {
+  CHECK(refusal(edited("\"1f1b\"", "\"1F1B\"")) ==
+        "p.json#/schedule/kind: expected one of gpipe, 1f1b, but got "
+        "\"1F1B\"\n");
+  CHECK(refusal(edited("\"full\"]]", "\"some\"]]")) ==
+        "p.json#/stages/0/runs/1/2: expected one of none, selective, full, but "
+        "got \"some\"\n");
+  CHECK(refusal(edited("[\"embed\", 1, \"none\"]", "[\"embed\", 1]")) ==
+        "p.json#/stages/0/runs/0: expected [kind, count, recompute], but got "
+        "[\"embed\",1]\n");
+  CHECK(refusal(edited("[\"embed\", 1,", "[\"embed\", 0,")) ==
+        "p.json#/stages/0/runs/0/1: expected an integer from 1 to 1048576, but "
+        "got 0\n");
+  CHECK(refusal(edited("plan/1", "plan/2")) ==
+        "p.json#/schema: expected \"shardwright.plan/1\", but got "
+        "\"shardwright.plan/2\"\n");
+  CHECK(refusal(edited("[\"dp\"]", "[]")) ==
+        "p.json#/parallel/zero_axes: expected [\"dp\"], but got []\n");
+}
+
+TEST_CASE("all errors of a plan are reported at once") {
+  std::string all = refusal(R"({"schema": "shardwright.plan/1", "model": 3,
+      "parallel": {"dp": -1}, "stages": {}, "extra": 0})");
+  for (const char *message :
+       {"#/model: expected an object, but got 3",
+        "#/parallel/dp: expected an integer from 1 to 32768, but got -1",
+        "#/parallel/tp: expected a value, but the key is missing",
+        "#/stages: expected an array, but got {}", "#/extra: unknown key",
+        "#/batch: expected a value, but the key is missing"}) {
+    INFO(all);
+    CHECK(all.find(message) != std::string::npos);
+  }
+}
+
+TEST_CASE("what is no JSON is said to be none") {
+  for (const char *text : {"", "{", "{\"a\": nan}", "[1,]", "{} {}", "\xff"})
+    CHECK(refusal(text).starts_with("p.json: not JSON: "));
+  CHECK(refusal("[]").starts_with("p.json#: expected an object, but got []"));
+}
+
+TEST_CASE("a program survives its text") {
+  for (const Program &program :
+       {twoGemms(), smallLlama(), smallLlama({.tied = true})}) {
+    const std::string text = programJson(program);
+    Program read;
+    Failure failure;
+    bool good = readProgram(text, "program.json", read, failure);
+    INFO((failure.messages.empty() ? "" : failure.messages[0]));
+    REQUIRE(good);
+    CHECK(read == program);
+    CHECK(programJson(read) == text);
+  }
+  CHECK(programJson(smallLlama()) != programJson(smallLlama({.ffn = 44})));
+}
+
+TEST_CASE("a program that refers to what is not there is refused") {
+  const std::string good = programJson(twoGemms());
+  auto message = [&](const std::string &from, const std::string &to) {
+    std::string text = good;
+    size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    Program program;
+    Failure failure;
+    REQUIRE_FALSE(readProgram(text, "m.json", program, failure));
+    return failure.messages.at(0);
+  };
+  CHECK(message("[[\"mlp\", 1]]", "[[\"moe\", 1]]") ==
+        "m.json#/stack/0: expected [kind, count], but got [\"moe\",1]");
+  CHECK(message("[\"stream_in\", 0, 0]", "[\"stream_in\", 0, 99]")
+            .find("expected [kind, index, value]") != std::string::npos);
+  CHECK(message("[\"parameter\", 1, ", "[\"parameter\", 7, ")
+            .find("expected a parameter of the kind") != std::string::npos);
+  CHECK(message("\"kernel\": \"gemm\"", "\"kernel\": \"conv\"")
+            .find("expected one of gemm, attention") != std::string::npos);
+  CHECK(message("\"hidden\": 8", "\"hidden\": -8") ==
+        "m.json#/hidden: expected an integer from 0 to 1099511627776, but got "
+        "-8");
+}
+
+TEST_CASE("a ledger as JSON") {
+  Ledger ledger = predictLedger(twoGemms(), planFor(twoGemms(), 1, 1, 2), 0);
+  CHECK(ledgerJson(ledger) == R"({
+  "collectives": [
+    {
+      "axis": "tp",
+      "calls": 4,
+      "collective": "all_reduce",
+      "payload_bytes": 384,
+      "phase": "forward"
+    },
+    {
+      "axis": "tp",
+      "calls": 4,
+      "collective": "all_reduce",
+      "payload_bytes": 384,
+      "phase": "data_grad"
+    },
+    {
+      "axis": "world",
+      "calls": 1,
+      "collective": "all_reduce",
+      "payload_bytes": 16,
+      "phase": "update"
+    }
+  ],
+  "flops": {"data_grad": 6144, "forward": 6144, "weight_grad": 6144},
+  "memory": {
+    "comm_bytes": 256,
+    "gradients_bytes": 512,
+    "optimizer_bytes": 1536,
+    "p2p_bytes": 0,
+    "parameters_bytes": 256,
+    "saved_bytes": 512,
+    "total_bytes": 3840,
+    "workspace_bytes": 768
+  }
+}
+)");
+}

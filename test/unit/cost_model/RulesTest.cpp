@@ -1,0 +1,257 @@
+#include "SmallPrograms.h"
+#include "cost_model/Json.h"
+#include "cost_model/Rules.h"
+
+#include <catch2/catch.hpp>
+
+#include <functional>
+#include <set>
+
+using namespace shardwright::cost;
+using namespace shardwright::test;
+
+namespace {
+
+struct Case {
+  std::string rule;
+  std::function<void(Program &, Plan &)> accepted, rejected;
+  std::string message;            ///< part of it
+  std::vector<std::string> legal; ///< of the violation
+};
+
+Program program() {
+  return smallLlama({.hidden = 64, .kvHeads = 4, .group = 2, .headDim = 8,
+                     .ffn = 48, .layers = 6});
+}
+Plan plan() { return planFor(program(), 2, 2, 4, true, 1, 2, 4); }
+
+void remesh(Plan &p) { setMesh(p); }
+
+const std::vector<Case> &cases() {
+  using P = Program &;
+  using Q = Plan &;
+  static const std::vector<Case> all = {
+      {"degrees_positive", [](P, Q p) { p.microBatch = 1; },
+       [](P, Q p) { p.microBatch = 0; },
+       "expected micro batch >= 1, but got 0", {}},
+      {"model_matches",
+       [](P m, Q p) { p.modelSha256 = sha256(programJson(m)); },
+       [](P, Q p) { p.modelName = "other"; }, "but got 'other'",
+       {"small-llama"}},
+      {"sequence_matches", [](P, Q) {}, [](P, Q p) { p.sequence = 32; },
+       "that of the model (16), but got 32", {"16"}},
+      {"mesh_equals_degrees", [](P, Q) {},
+       [](P, Q p) { std::swap(p.mesh[1], p.mesh[2]); },
+       "[pp=2, dp=2, tp=4] like the degrees, but got [pp=2, tp=4, dp=2]",
+       {"[pp=2, dp=2, tp=4]"}},
+      {"heads_divisible_by_tp", [](P m, Q) { m.heads = 52; },
+       [](P m, Q p) {
+         m.heads = 52;
+         m.kvHeads = 8;
+         p.tp = 8;
+         remesh(p);
+       },
+       "attention heads (52) to be a multiple of tp, but got tp = 8; legal "
+       "here: 1, 2, 4, 13, 26, 52",
+       {"1", "2", "4", "13", "26", "52"}},
+      {"kv_heads_divisible_by_tp", [](P m, Q) { m.kvHeads = 8; },
+       [](P m, Q) { m.kvHeads = 2; }, "key/value heads (2)", {"1", "2"}},
+      {"ffn_divisible_by_tp", [](P m, Q) { m.ffn = 44; },
+       [](P m, Q) { m.ffn = 45; }, "feed-forward width (45)",
+       {"1", "3", "5", "9", "15", "45"}},
+      {"sp_needs_tp",
+       [](P, Q p) {
+         p.tp = 2;
+         remesh(p);
+       },
+       [](P, Q p) {
+         p.tp = 1;
+         remesh(p);
+       },
+       "expected tp > 1", {"sp = false"}},
+      {"sequence_divisible_by_tp",
+       [](P m, Q p) {
+         m.sequence = p.sequence = 18;
+         p.sp = false;
+       },
+       [](P m, Q p) { m.sequence = p.sequence = 18; },
+       "the sequence length (18) to be a multiple of tp, but got tp = 4",
+       {"1", "2", "3", "6", "9", "18"}},
+      {"batch_divisible", [](P, Q p) { p.globalBatch = 12; },
+       [](P, Q p) { p.globalBatch = 18; },
+       "(18) to be a multiple of dp * micro, but got dp = 2, micro = 2",
+       {"micro = 1", "micro = 3", "micro = 9"}},
+      {"pp_at_most_layers",
+       [](P m, Q p) {
+         p.pp = 6;
+         p.stages = evenStages(m, 6, Recompute::None);
+         remesh(p);
+       },
+       [](P m, Q p) {
+         p.pp = 7;
+         p.stages = evenStages(m, 7, Recompute::None);
+         remesh(p);
+       },
+       "number of layers (6), but got pp = 7", {"1..6"}},
+      {"stages_equal_pp", [](P, Q) {},
+       [](P m, Q p) { p.stages = evenStages(m, 3, Recompute::None); },
+       "(pp = 2), but got 3 stages", {"2"}},
+      {"stages_not_empty", [](P, Q) {},
+       [](P, Q p) { p.stages[1].runs.clear(); }, "but got none on stage 1",
+       {}},
+      {"stage_kinds_known", [](P, Q) {},
+       [](P, Q p) { p.stages[1].runs[0].kind = "moe"; },
+       "on stage 1, but got 'moe'", {"embed", "dense", "head"}},
+      {"recompute_known",
+       [](P, Q p) { p.stages[0].runs[1].recompute = Recompute::Full; },
+       [](P, Q p) { p.stages[0].runs[0].recompute = Recompute::Full; },
+       "that 'embed' has on stage 0, but got 'full'", {"none"}},
+      // 30 layers over 4 stages must not become 4 * 7.
+      {"stages_cover_stack",
+       [](P m, Q p) {
+         m = smallLlama({.layers = 30});
+         p.pp = 4;
+         p.stages = evenStages(m, 4, Recompute::None);
+         remesh(p);
+       },
+       [](P m, Q p) {
+         m = smallLlama({.layers = 30});
+         p.pp = 4;
+         p.stages = evenStages(smallLlama({.layers = 28}), 4, Recompute::None);
+         remesh(p);
+       },
+       "[1 embed, 30 dense, 1 head], but got [1 embed, 28 dense, 1 head] split "
+       "7+7+7+7; legal here: 7+8+8+7",
+       {"7+8+8+7"}},
+      {"embedding_on_first_stage", [](P, Q) {},
+       [](P, Q p) {
+         std::swap(p.stages[0].runs[0], p.stages[1].runs[0]);
+       },
+       "'embed' on the first stage, but got it on stage 1", {"0"}},
+      {"head_on_last_stage", [](P, Q) {},
+       [](P, Q p) { std::swap(p.stages[0].runs[1], p.stages[1].runs[1]); },
+       "'head' on the last stage, but got it on stage 0", {"1"}},
+      {"zero_supported", [](P, Q p) { p.zero = 0; }, [](P, Q p) { p.zero = 3; },
+       "zero stage 0 or 1, but got 3", {"0", "1"}},
+      {"cp_supported", [](P, Q) {}, [](P, Q p) { p.cp = 2; },
+       "expected cp = 1, but got 2", {"1"}},
+      {"ep_supported", [](P, Q) {}, [](P, Q p) { p.ep = 2; },
+       "expected ep = 1, but got 2", {"1"}},
+      {"etp_supported", [](P, Q) {}, [](P, Q p) { p.etp = 2; },
+       "expected etp = 1, but got 2", {"1"}},
+      {"chunks_supported", [](P, Q) {}, [](P, Q p) { p.chunks = 2; },
+       "expected chunks = 1, but got 2", {"1"}},
+      {"reduce_equals_grad",
+       [](P, Q p) { p.dtypes.reduce = p.dtypes.grad = DType::BF16; },
+       [](P, Q p) { p.dtypes.reduce = DType::BF16; }, "(f32), but got bf16",
+       {"f32"}},
+      {"counts_fit", [](P, Q p) { p.globalBatch = int64_t(1) << 30; },
+       [](P m, Q p) {
+         m = smallLlama({.sequence = 1 << 20, .hidden = 1 << 14, .kvHeads = 64,
+                         .headDim = 256, .ffn = 1 << 16, .layers = 6});
+         p.sequence = 1 << 20;
+         p.globalBatch = 1 << 16;
+       },
+       "expected a rank's flops of one step to be below 9e18", {}},
+  };
+  return all;
+}
+
+const Violation *find(const std::vector<Violation> &violations,
+                      const std::string &rule) {
+  for (const Violation &violation : violations)
+    if (violation.rule == rule)
+      return &violation;
+  return nullptr;
+}
+
+} // namespace
+
+TEST_CASE("the plan that the cases start from is legal") {
+  CHECK(checkPlan(program(), plan()).empty());
+}
+
+TEST_CASE("every rule has one accepted and one rejected plan") {
+  std::set<std::string> tested;
+  for (const Case &c : cases()) {
+    INFO(c.rule);
+    tested.insert(c.rule);
+    Program m = program();
+    Plan p = plan();
+    c.accepted(m, p);
+    CHECK(find(checkPlan(m, p), c.rule) == nullptr);
+
+    m = program();
+    p = plan();
+    c.rejected(m, p);
+    std::vector<Violation> violations = checkPlan(m, p);
+    const Violation *violation = find(violations, c.rule);
+    REQUIRE(violation != nullptr);
+    INFO(violation->message);
+    CHECK(violation->message.find(c.message) != std::string::npos);
+    CHECK(violation->message.find("but got") != std::string::npos);
+    CHECK(violation->legal == c.legal);
+  }
+  for (const Rule &rule : rules()) {
+    CHECK(tested.count(std::string(rule.name)) == 1);
+    CHECK_FALSE(rule.formula.empty());
+    CHECK_FALSE(rule.reason.empty());
+  }
+  CHECK(tested.size() == rules().size());
+}
+
+TEST_CASE("all violated rules are reported at once, in table order") {
+  Plan p = plan();
+  p.tp = 3; // mesh, heads, kv heads and sequence; ffn 48 is divisible
+  p.cp = 2;
+  std::vector<std::string> found;
+  for (const Violation &violation : checkPlan(program(), p))
+    found.push_back(violation.rule);
+  CHECK(found == std::vector<std::string>{
+                     "mesh_equals_degrees", "heads_divisible_by_tp",
+                     "kv_heads_divisible_by_tp", "sequence_divisible_by_tp",
+                     "cp_supported"});
+}
+
+TEST_CASE("unsupported is told apart from wrong") {
+  Plan p = plan();
+  p.ep = 4;
+  CHECK(worstKind(checkPlan(program(), p)) == FailureKind::Unsupported);
+  p.sequence = 7;
+  CHECK(worstKind(checkPlan(program(), p)) == FailureKind::Input);
+}
+
+TEST_CASE("the model's digest is compared unless the caller knows better") {
+  Plan p = plan();
+  p.modelSha256 = std::string(64, '0');
+  CHECK(find(checkPlan(program(), p), "model_matches") != nullptr);
+  CHECK(checkPlan(program(), p, ModelCheck::NameOnly).empty());
+  p.modelSha256 = "";
+  CHECK(checkPlan(program(), p).empty());
+}
+
+TEST_CASE("a legal plan can be planned, whatever the degrees") {
+  Program m = program();
+  int legal = 0;
+  for (int64_t pp : {1, 2, 3, 6})
+    for (int64_t dp : {1, 2, 3})
+      for (int64_t tp : {1, 2, 3, 4, 8})
+        for (bool sp : {false, true})
+          for (int zero : {0, 1})
+            for (Recompute policy : {Recompute::None, Recompute::Full}) {
+              Plan p = planFor(m, pp, dp, tp, sp, zero, 1, 4, policy);
+              if (!checkPlan(m, p).empty())
+                continue;
+              ++legal;
+              for (const Ledger &ledger : predictLedgers(m, p))
+                CHECK(ledger.memory.total() > Bytes(0));
+            }
+  // tp 1 without sp; tp 2 and 4 with and without: 5 of 10.
+  CHECK(legal == 4 * 3 * 5 * 2 * 2);
+}
+
+TEST_CASE("common divisors") {
+  CHECK(commonDivisors({52}) == std::vector<int64_t>{1, 2, 4, 13, 26, 52});
+  CHECK(commonDivisors({12, 18}) == std::vector<int64_t>{1, 2, 3, 6});
+  CHECK(commonDivisors({}).empty());
+}
