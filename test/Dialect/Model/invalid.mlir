@@ -1,0 +1,261 @@
+// RUN: shardwright-opt %s -split-input-file -verify-diagnostics
+
+// space_c1
+model.kind @letter_unknown(%x: tensor<8x16xf32>) {
+  // expected-error @below {{expected letters of operand 0 to be known, but got 'z'}}
+  %y = model.gelu %x in mlp {letters = "sz", approximate = true} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  model.return
+}
+
+// -----
+
+// space_c1
+model.kind @letter_stands_twice(%x: tensor<8x8xf32>) {
+  // expected-error @below {{expected letters of operand 0 to differ, but got "ss"}}
+  %y = model.gelu %x in mlp {letters = "ss", approximate = true} : (tensor<8x8xf32>) -> tensor<8x8xf32>
+  model.return
+}
+
+// -----
+
+// space_c2
+model.kind @dim_without_letter(%x: tensor<8x1x16xf32>) {
+  // expected-error @below {{expected operand 0 to have 2 dims ("sf"), but got 3}}
+  %y = model.gelu %x in mlp {letters = "sf", approximate = true} : (tensor<8x1x16xf32>) -> tensor<8x1x16xf32>
+  model.return
+}
+
+// -----
+
+// space_c3
+model.kind @sizes_of_a_letter_differ(%x: tensor<8x1x16xf32>, %w: tensor<32x17xf32>) {
+  // expected-error @below {{expected dim 'h' of operand 1 to equal that of operand 0 (16), but got 17}}
+  %y = model.contract %x, %w in mlp {spec = "sbh,fh->sbf"} : (tensor<8x1x16xf32>, tensor<32x17xf32>) -> tensor<8x1x32xf32>
+  model.return
+}
+
+// -----
+
+// contract_c1
+model.kind @letter_in_one_place(%x: tensor<8x1x16xf32>, %w: tensor<32xf32>) {
+  // expected-error @below {{expected letter 'h' to stand in two of lhs, rhs and result, but got "sbh,f->sbf"}}
+  %y = model.contract %x, %w in mlp {spec = "sbh,f->sbf"} : (tensor<8x1x16xf32>, tensor<32xf32>) -> tensor<8x1x32xf32>
+  model.return
+}
+
+// -----
+
+// contract_c2
+model.kind @contract_spec_names_one_operand(%x: tensor<8x1x16xf32>, %w: tensor<32x16xf32>) {
+  // expected-error @below {{expected spec to have the form "letters,letters->letters", but got "sbh->sbf"}}
+  %y = model.contract %x, %w in mlp {spec = "sbh->sbf"} : (tensor<8x1x16xf32>, tensor<32x16xf32>) -> tensor<8x1x32xf32>
+  model.return
+}
+
+// -----
+
+// bias_add_c1
+model.kind @bias_over_other_dims(%x: tensor<8x1x16xf32>, %b: tensor<8xf32>) {
+  // expected-error @below {{expected bias_letters to end letters ("sbh"), but got "s"}}
+  %y = model.bias_add %x, %b in mlp {letters = "sbh", bias_letters = "s"} : (tensor<8x1x16xf32>, tensor<8xf32>) -> tensor<8x1x16xf32>
+  model.return
+}
+
+// -----
+
+// column_sum_c1
+model.kind @column_sum_makes_a_letter(%x: tensor<8x1x16xf32>) {
+  // expected-error @below {{expected letter 'f' of the result to stand in the input, but got "sbh->f"}}
+  %y = model.column_sum %x in mlp {spec = "sbh->f"} : (tensor<8x1x16xf32>) -> tensor<16xf32>
+  model.return
+}
+
+// -----
+
+// column_sum_c2
+model.kind @column_sum_without_arrow(%x: tensor<8x1x16xf32>) {
+  // expected-error @below {{expected spec to have the form "letters->letters", but got "sbh"}}
+  %y = model.column_sum %x in mlp {spec = "sbh"} : (tensor<8x1x16xf32>) -> tensor<16xf32>
+  model.return
+}
+
+// -----
+
+// norm_c1
+model.kind @norm_without_rows(%x: tensor<16xf32>, %w: tensor<16xf32>) {
+  // expected-error @below {{expected at least 2 letters, but got "h"}}
+  %y, %r = model.rms_norm %x, %w in stream {letters = "h", eps = 1.0e-5 : f64} : (tensor<16xf32>, tensor<16xf32>) -> (tensor<16xf32>, tensor<f32>)
+  model.return
+}
+
+// -----
+
+// norm_c2
+model.kind @rms_norm_without_eps(%x: tensor<8x1x16xf32>, %w: tensor<16xf32>) {
+  // expected-error @below {{expected eps to be positive, but got}}
+  %y, %r = model.rms_norm %x, %w in stream {letters = "sbh", eps = 0.0 : f64} : (tensor<8x1x16xf32>, tensor<16xf32>) -> (tensor<8x1x16xf32>, tensor<8x1xf32>)
+  model.return
+}
+
+// -----
+
+// norm_c2
+model.kind @layer_norm_with_negative_eps(%x: tensor<8x1x16xf32>, %w: tensor<16xf32>) {
+  // expected-error @below {{expected eps to be positive, but got}}
+  %y, %m, %r = model.layer_norm %x, %w, %w in stream {letters = "sbh", eps = -1.0 : f64} : (tensor<8x1x16xf32>, tensor<16xf32>, tensor<16xf32>) -> (tensor<8x1x16xf32>, tensor<8x1xf32>, tensor<8x1xf32>)
+  model.return
+}
+
+// -----
+
+// rope_c1
+model.kind @rope_without_positions(%x: tensor<1x2x4xf32>) {
+  // expected-error @below {{expected letters to contain 's', but got "bnd"}}
+  %y = model.rope %x in attention {letters = "bnd", theta = 1.0e+4 : f64} : (tensor<1x2x4xf32>) -> tensor<1x2x4xf32>
+  model.return
+}
+
+// -----
+
+// rope_c2
+model.kind @rope_of_an_odd_width(%x: tensor<8x1x2x5xf32>) {
+  // expected-error @below {{expected the last dim to be even, but got 5}}
+  %y = model.rope %x in attention {letters = "sbnd", theta = 1.0e+4 : f64} : (tensor<8x1x2x5xf32>) -> tensor<8x1x2x5xf32>
+  model.return
+}
+
+// -----
+
+// rope_c3
+model.kind @rope_without_theta(%x: tensor<8x1x2x4xf32>) {
+  // expected-error @below {{expected theta to be positive, but got}}
+  %y = model.rope %x in attention {letters = "sbnd", theta = 0.0 : f64} : (tensor<8x1x2x4xf32>) -> tensor<8x1x2x4xf32>
+  model.return
+}
+
+// -----
+
+// attention_c1
+model.kind @causal_with_other_keys(%q: tensor<8x1x2x3x4xf32>, %k: tensor<9x1x2x4xf32>) {
+  // expected-error @below {{expected causal attention to have as many keys as queries (8), but got 9}}
+  %o, %lse = model.attention %q, %k, %k in attention {causal = true, scale = 0.5 : f64} : (tensor<8x1x2x3x4xf32>, tensor<9x1x2x4xf32>, tensor<9x1x2x4xf32>) -> (tensor<8x1x2x3x4xf32>, tensor<8x1x2x3xf32>)
+  model.return
+}
+
+// -----
+
+// add_positions_c1
+model.kind @positions_run_out(%x: tensor<8x1x16xf32>, %table: tensor<7x16xf32>) {
+  // expected-error @below {{expected the table to have at least 8 rows, but got 7}}
+  %y = model.add_positions %x, %table in embed : (tensor<8x1x16xf32>, tensor<7x16xf32>) -> tensor<8x1x16xf32>
+  model.return
+}
+
+// -----
+
+// vocab_c1
+model.kind @no_vocabulary(%logits: tensor<8x1x64xf32>) {
+  // expected-error @below {{expected valid_vocab to be at least 1, but got 0}}
+  %max = model.max_logit %logits in loss {valid_vocab = 0 : i64} : (tensor<8x1x64xf32>) -> tensor<8x1xf32>
+  model.return
+}
+
+// -----
+
+// The types themselves.
+model.kind @ids_are_i32(%ids: tensor<8x1xf32>, %table: tensor<64x16xf32>) {
+  // expected-error @below {{operand #0 must be statically shaped tensor of i32 values}}
+  %y = model.embedding %ids, %table in embed : (tensor<8x1xf32>, tensor<64x16xf32>) -> tensor<8x1x16xf32>
+  model.return
+}
+
+// -----
+
+// The types themselves.
+model.kind @shapes_are_static(%x: tensor<?x16xf32>) {
+  // expected-error @below {{operand #0 must be statically shaped tensor of floating-point values}}
+  %y = model.gelu %x in mlp {letters = "sf", approximate = true} : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  model.return
+}
+
+// -----
+
+// kind_c1
+// expected-error @below {{expected a body that ends in 'model.return', but got none}}
+model.kind @ends_otherwise() {
+  func.return
+}
+
+// -----
+
+// kind_c2
+// expected-error @below {{expected 'model.arg' of argument 0 to be #model.arg<...>, but got 3 : i64}}
+model.kind @wrong_arg(%x: tensor<8xf32> {model.arg = 3 : i64}) {
+  model.return
+}
+
+// -----
+
+// kind_c2
+// expected-error @below {{expected 'model.res' of result 0 to be #model.res<...>, but got "y"}}
+model.kind @wrong_res(%x: tensor<8xf32>) -> (tensor<8xf32> {model.res = "y"}) {
+  model.return %x : tensor<8xf32>
+}
+
+// -----
+
+// return_c1
+model.kind @returns_too_little(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @below {{expected 1 operands as '@returns_too_little' has results, but got 0}}
+  model.return
+}
+
+// -----
+
+// return_c2
+model.kind @returns_another_type(%x: tensor<8xf32>) -> tensor<9xf32> {
+  // expected-error @below {{expected operand 0 to have type 'tensor<9xf32>', but got 'tensor<8xf32>'}}
+  model.return %x : tensor<8xf32>
+}
+
+// -----
+
+// param_c1
+// expected-error @below {{expected one letter per dim (2), but got "fhd"}}
+model.param @p : tensor<32x16xf32> in mlp init normal {kind = "k", index = 0 : i64, letters = "fhd", hf_name = "w", hf_strides = array<i64: 16, 1>, hf_offset = 0 : i64, hf_shape = array<i64: 32, 16>, init_scale = 1.0 : f64, decay = true}
+
+// -----
+
+// param_c2
+// expected-error @below {{expected letters to be known and to differ, but got "hh"}}
+model.param @p : tensor<32x16xf32> in mlp init normal {kind = "k", index = 0 : i64, letters = "hh", hf_name = "w", hf_strides = array<i64: 16, 1>, hf_offset = 0 : i64, hf_shape = array<i64: 32, 16>, init_scale = 1.0 : f64, decay = true}
+
+// -----
+
+// param_c3
+// expected-error @below {{expected one stride per dim (2), but got 1}}
+model.param @p : tensor<32x16xf32> in mlp init normal {kind = "k", index = 0 : i64, letters = "fh", hf_name = "w", hf_strides = array<i64: 16>, hf_offset = 0 : i64, hf_shape = array<i64: 32, 16>, init_scale = 1.0 : f64, decay = true}
+
+// -----
+
+// param_c4
+// expected-error @below {{expected elements to lie inside the 512 of hf_shape, but got element 512}}
+model.param @p : tensor<32x16xf32> in mlp init normal {kind = "k", index = 0 : i64, letters = "fh", hf_name = "w", hf_strides = array<i64: 16, 1>, hf_offset = 1 : i64, hf_shape = array<i64: 32, 16>, init_scale = 1.0 : f64, decay = true}
+
+// -----
+
+// param_c5
+// expected-error @below {{expected index to be at least 0, but got -1}}
+model.param @p : tensor<32x16xf32> in mlp init normal {kind = "k", index = -1 : i64, letters = "fh", hf_name = "w", hf_strides = array<i64: 16, 1>, hf_offset = 0 : i64, hf_shape = array<i64: 32, 16>, init_scale = 1.0 : f64, decay = true}
+
+// -----
+
+// stack_c1
+// expected-error @below {{expected each run to be ["kind", count], but got ["dense"]}}
+model.stack [["dense"]]
+
+// -----
+
+// stack_c2
+// expected-error @below {{expected the count of "dense" to be at least 1, but got 0}}
+model.stack [["dense", 0]]
