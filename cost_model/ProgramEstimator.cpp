@@ -1,0 +1,362 @@
+#include "cost_model/ProgramEstimator.h"
+
+#include "cost_model/LayerTable.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+namespace shardwright::cost {
+
+namespace {
+
+bool isLayer(const Kind &kind) {
+  return takesStream(kind) && givesStream(kind);
+}
+
+bool hasVariant(const Kind &kind, Recompute policy) {
+  return std::any_of(
+      kind.variants.begin(), kind.variants.end(),
+      [&](const KindVariant &variant) { return variant.policy == policy; });
+}
+
+} // namespace
+
+std::vector<Recompute> searchedPolicies(const Program &program) {
+  std::vector<Recompute> policies;
+  for (Recompute policy :
+       {Recompute::None, Recompute::Selective, Recompute::Full})
+    if (std::all_of(program.kinds.begin(), program.kinds.end(),
+                    [&](const Kind &kind) {
+                      return !isLayer(kind) || hasVariant(kind, policy);
+                    }))
+      policies.push_back(policy);
+  return policies;
+}
+
+class ProgramEstimator::State {
+public:
+  State(const Program &program, const Hardware &hardware,
+        const Profile &profile, const Plan &base)
+      : program(program), hardware(hardware), profile(profile), base(base),
+        policies(searchedPolicies(program)) {
+    for (const Run &run : program.stack)
+      for (const Parameter &parameter : program.kinds[run.kind].parameters)
+        if (parameter.shared.empty())
+          elements += static_cast<double>(run.count) *
+                      static_cast<double>(elementCount(parameter));
+  }
+
+  /// What all splits and policies under one Depth::State candidate share.
+  struct Site {
+    Plan plan; ///< stages without layers: embedding first, head last
+    const LayerTable *table;
+    std::unordered_map<uint64_t, Bytes> stages; ///< see stageBytes
+  };
+  Site &site(const Candidate &c) {
+    auto key = std::make_tuple(c.dp, c.tp, c.pp, c.sp, c.microBatch, c.zero,
+                               static_cast<int>(c.schedule));
+    auto found = sites.find(key);
+    if (found == sites.end()) {
+      Site site;
+      site.plan = planAt(program, base, c);
+      site.plan.stages = stagesWith(program, std::vector<int64_t>(c.pp, 0),
+                                    Recompute::None, -1);
+      site.table = &table(site.plan);
+      found = sites.emplace(key, std::move(site)).first;
+    }
+    return found->second;
+  }
+
+  /// Memory of a rank of `stage` that holds `count` layers.
+  Bytes stageBytes(Site &site, const Candidate &c, int64_t stage,
+                   int64_t count) {
+    int64_t full = c.recompute == Recompute::Full && c.fullLayers >= 0 &&
+                           c.fullLayers < count
+                       ? c.fullLayers
+                       : -1;
+    // Layers, stages and policies are far fewer than 2^20, 2^20 and 2^2.
+    uint64_t key = static_cast<uint64_t>(c.recompute) << 60 |
+                   static_cast<uint64_t>(full + 1) << 40 |
+                   static_cast<uint64_t>(stage) << 20 |
+                   static_cast<uint64_t>(count);
+    auto [entry, inserted] = site.stages.try_emplace(key);
+    if (inserted) {
+      std::vector<int64_t> counts(c.pp, 0);
+      counts[stage] = count;
+      std::vector<Stage> stages =
+          stagesWith(program, counts, c.recompute, full);
+      std::swap(site.plan.stages, stages);
+      entry->second = estimateStageMemory(program, hardware, profile,
+                                          site.plan, *site.table, stage)
+                          .total();
+      std::swap(site.plan.stages, stages);
+    }
+    return entry->second;
+  }
+
+  /// Whether every stage can hold layers enough for all to find a place.
+  bool splitsFit(const Candidate &c, Bytes limit) {
+    Site &site = this->site(c);
+    const int64_t most = program.layers - c.pp + 1;
+    int64_t placed = 0, count = 1;
+    for (int64_t stage = 0; stage < c.pp; ++stage) {
+      // More layers need more memory; neighbours hold nearly the same.
+      while (count > 1 && stageBytes(site, c, stage, count) >= limit)
+        --count;
+      if (count == 1 && stageBytes(site, c, stage, 1) >= limit)
+        return false;
+      while (count < most && stageBytes(site, c, stage, count + 1) < limit)
+        ++count;
+      placed += count;
+    }
+    return placed >= program.layers;
+  }
+
+  /// Parameters, gradients and optimizer state of the mean stage, and the
+  /// stream that enters each of its layers once: some stage has as much.
+  double leastBytes(const Candidate &c, Depth depth) const {
+    const double dp = static_cast<double>(c.dp);
+    const double pp = static_cast<double>(c.pp);
+    const bool sharded = depth < Depth::State ? c.dp > 1 : c.zero >= 1;
+    const double perElement =
+        static_cast<double>(byteWidth(base.dtypes.param)) +
+        static_cast<double>(byteWidth(base.dtypes.grad)) +
+        3.0 * static_cast<double>(byteWidth(base.dtypes.master)) /
+            (sharded ? dp : 1.0);
+    double bytes = elements / static_cast<double>(c.tp) * perElement / pp;
+    if (depth >= Depth::Batch)
+      bytes += static_cast<double>(program.layers) / pp *
+               static_cast<double>(program.sequence) *
+               static_cast<double>(program.hidden) *
+               static_cast<double>(c.microBatch) *
+               static_cast<double>(byteWidth(base.dtypes.compute)) /
+               (c.sp ? static_cast<double>(c.tp) : 1.0);
+    return bytes + static_cast<double>(profile.frameworkBytes.count());
+  }
+
+  /// Times of one layer, one microbatch, communication included.
+  struct LayerTimes {
+    double forward = 0, dataGrad = 0, weightGrad = 0;
+    void add(const LayerTimes &other, double times) {
+      forward += times * other.forward;
+      dataGrad += times * other.dataGrad;
+      weightGrad += times * other.weightGrad;
+    }
+    double all() const { return forward + dataGrad + weightGrad; }
+  };
+  LayerTimes timesOf(const Plan &plan, int kind, Recompute policy) {
+    const LayerProfile &layer =
+        cache.layer(program, hardware, profile, plan, kind, policy);
+    return {(layer.forward + layer.forwardCommunication).count(),
+            (layer.dataGrad + layer.backwardCommunication).count(),
+            layer.weightGrad.count()};
+  }
+
+  /// Times of what the first and the last stage add, and of a layer that takes
+  /// the policy or does without. Several kinds of layers: the cheapest.
+  struct Work {
+    LayerTimes entrance, exit, layer, plain;
+  };
+  const Work &work(const Candidate &c) {
+    auto key = std::make_tuple(c.tp, c.sp, c.microBatch,
+                               static_cast<int>(c.recompute));
+    auto found = works.find(key);
+    if (found != works.end())
+      return found->second;
+    Work work;
+    Plan plan = site(c).plan;
+    bool any = false;
+    for (size_t i = 0; i < program.stack.size(); ++i) {
+      const Run &run = program.stack[i];
+      const Kind &kind = program.kinds[run.kind];
+      const double count = static_cast<double>(run.count);
+      if (!isLayer(kind)) {
+        (takesStream(kind) ? work.exit : work.entrance)
+            .add(timesOf(plan, run.kind, Recompute::None), count);
+        continue;
+      }
+      LayerTimes layer = timesOf(plan, run.kind, c.recompute);
+      LayerTimes plain = timesOf(plan, run.kind, Recompute::None);
+      auto least = [&](LayerTimes &so_far, const LayerTimes &next) {
+        so_far = any ? LayerTimes{std::min(so_far.forward, next.forward),
+                                  std::min(so_far.dataGrad, next.dataGrad),
+                                  std::min(so_far.weightGrad, next.weightGrad)}
+                     : next;
+      };
+      least(work.layer, layer);
+      least(work.plain, plain);
+      any = true;
+    }
+    return works.emplace(key, work).first->second;
+  }
+
+  static LayerTimes layersTime(const Work &work, const Candidate &c,
+                               int64_t count) {
+    int64_t policy = c.recompute == Recompute::Full && c.fullLayers >= 0
+                         ? std::min(count, c.fullLayers)
+                         : count;
+    LayerTimes times;
+    times.add(work.layer, static_cast<double>(policy));
+    times.add(work.plain, static_cast<double>(count - policy));
+    return times;
+  }
+
+  double microbatches(const Candidate &c) const {
+    return static_cast<double>(base.globalBatch / (c.dp * c.microBatch));
+  }
+
+  /// Some stage has the mean of the layers at least, and runs every
+  /// microbatch.
+  double policyBound(const Candidate &c) {
+    LayerTimes times =
+        layersTime(work(c), c, ceilDiv(program.layers, c.pp));
+    return microbatches(c) * times.all();
+  }
+
+  /// Stage i gets its first microbatch after the stages before it, and their
+  /// backwards follow its last; before its own first backward the stages behind
+  /// it have passed a microbatch there and back, and meanwhile it runs only the
+  /// forwards that the schedule lets it run ahead. So for every i
+  ///   T >= sum_{j != i} (f_j + d_j) + ahead_i f_i + ...
+  /// spelled out below; transfers, reductions and the update only add.
+  double splitBound(const Candidate &c) {
+    const Work &work = this->work(c);
+    const std::vector<int64_t> counts = layersPerStage(c, program.layers);
+    const double m = microbatches(c);
+    std::vector<LayerTimes> stages;
+    double path = 0; // a microbatch there and back
+    for (int64_t i = 0; i < c.pp; ++i) {
+      LayerTimes times = layersTime(work, c, counts[i]);
+      if (i == 0)
+        times.add(work.entrance, 1);
+      if (i + 1 == c.pp)
+        times.add(work.exit, 1);
+      path += times.forward + times.dataGrad;
+      stages.push_back(times);
+    }
+    double bound = 0;
+    for (int64_t i = 0; i < c.pp; ++i) {
+      const LayerTimes &t = stages[i];
+      // Forwards that stage i has run when its first backward may start.
+      double ahead = c.schedule == ScheduleKind::GPipe
+                         ? m
+                         : std::min(m, static_cast<double>(c.pp - i));
+      double others = path - t.forward - t.dataGrad;
+      double busy = m * t.all() - t.weightGrad;
+      // The forwards ahead hide behind the way through the stages behind; all
+      // but one of them may do so completely.
+      double hidden = c.schedule == ScheduleKind::GPipe
+                          ? 0
+                          : (ahead - 1) * t.forward;
+      bound = std::max({bound, others + busy - hidden, m * t.all()});
+    }
+    return bound;
+  }
+
+  Seconds familyBound(const Candidate &c, Depth depth) {
+    FixedFields fixed;
+    fixed.dp = fixed.tp = fixed.pp = true;
+    fixed.sp = fixed.microBatch = depth >= Depth::Batch;
+    fixed.zero = depth >= Depth::State;
+    fixed.recompute = depth >= Depth::Policy;
+    Plan plan = planAt(program, base, c);
+    return cost::lowerBound(program, hardware, profile, plan, fixed, &cache);
+  }
+
+  const LayerTable &table(const Plan &plan) {
+    auto key = std::make_tuple(plan.dp, plan.tp, plan.sp, plan.microBatch,
+                               plan.zero);
+    auto found = tables.find(key);
+    if (found == tables.end()) {
+      Plan all = plan;
+      Stage stage;
+      for (const Kind &kind : program.kinds)
+        for (Recompute policy : policies)
+          if (policy == Recompute::None || isLayer(kind))
+            stage.runs.push_back({kind.name, 1, policy});
+      all.stages = {stage};
+      found = tables.emplace(key, LayerTable(program, all)).first;
+    }
+    return found->second;
+  }
+
+  const Program &program;
+  const Hardware &hardware;
+  const Profile &profile;
+  const Plan base;
+  const std::vector<Recompute> policies;
+  double elements = 0; ///< parameters that no stages share
+  EstimateCache cache;
+  std::map<std::tuple<int64_t, int64_t, bool, int64_t, int>, LayerTable> tables;
+  std::map<std::tuple<int64_t, int64_t, int64_t, bool, int64_t, int, int>, Site>
+      sites;
+  std::map<std::tuple<int64_t, bool, int64_t, int>, Work> works;
+};
+
+ProgramEstimator::ProgramEstimator(const Program &program,
+                                   const Hardware &hardware,
+                                   const Profile &profile, const Plan &base)
+    : state(std::make_unique<State>(program, hardware, profile, base)) {}
+
+ProgramEstimator::~ProgramEstimator() = default;
+
+Plan ProgramEstimator::plan(const Candidate &candidate) const {
+  return planAt(state->program, state->base, candidate);
+}
+
+std::vector<Violation>
+ProgramEstimator::check(const Candidate &candidate) const {
+  return checkPlan(state->program, plan(candidate), ModelCheck::NameOnly);
+}
+
+Bytes ProgramEstimator::memory(const Candidate &candidate) const {
+  const std::vector<int64_t> counts =
+      layersPerStage(candidate, state->program.layers);
+  State::Site &site = state->site(candidate);
+  Bytes most(0);
+  for (int64_t stage = 0; stage < candidate.pp; ++stage)
+    most = std::max(most,
+                    state->stageBytes(site, candidate, stage, counts[stage]));
+  return most;
+}
+
+Estimate ProgramEstimator::estimate(const Candidate &candidate) const {
+  const Plan plan = this->plan(candidate);
+  Estimate estimate = estimateTime(state->program, state->hardware,
+                                   state->profile, plan, &state->cache);
+  const LayerTable &table = state->table(plan);
+  for (int64_t stage = 0; stage < plan.pp; ++stage)
+    estimate.stages.push_back(
+        estimateStageMemory(state->program, state->hardware, state->profile,
+                            plan, table, stage));
+  return estimate;
+}
+
+Seconds ProgramEstimator::lowerBound(const Candidate &candidate,
+                                     Depth depth) const {
+  switch (depth) {
+  case Depth::Mesh:
+  case Depth::Batch:
+  case Depth::State:
+    return state->familyBound(candidate, depth);
+  case Depth::Policy:
+    return Seconds(std::max(state->familyBound(candidate, depth).count(),
+                            state->policyBound(candidate)));
+  case Depth::Complete:
+    return Seconds(state->splitBound(candidate));
+  }
+  return Seconds(0);
+}
+
+bool ProgramEstimator::mayFit(const Candidate &candidate, Depth depth,
+                              Bytes limit) const {
+  // The mean is a sum of doubles: a byte in a million is for rounding.
+  if (state->leastBytes(candidate, depth) * (1 - 1e-6) >=
+      static_cast<double>(limit.count()))
+    return false;
+  return depth < Depth::Policy || state->splitsFit(candidate, limit);
+}
+
+} // namespace shardwright::cost

@@ -1,0 +1,43 @@
+//===- ProgramEstimator.h - The cost model as the search sees it -*- C++ -*-===//
+//
+// Answers the search from Rules.h, Layout.h and Estimate.h. Layers are planned
+// and priced once and remembered; nothing here is per rank.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_PROGRAMESTIMATOR_H
+#define SHARDWRIGHT_COST_MODEL_PROGRAMESTIMATOR_H
+
+#include "cost_model/Search.h"
+
+#include <memory>
+
+namespace shardwright::cost {
+
+/// Policies that every repeated layer of `program` has a variant for.
+std::vector<Recompute> searchedPolicies(const Program &program);
+
+/// One question: a program on a cluster under a profile. The arguments outlive
+/// the estimator. Not for several threads at once.
+class ProgramEstimator : public Estimator {
+public:
+  /// `base` gives names, digests, dtypes, global batch and sequence of plans.
+  ProgramEstimator(const Program &program, const Hardware &hardware,
+                   const Profile &profile, const Plan &base);
+  ~ProgramEstimator() override;
+
+  Plan plan(const Candidate &candidate) const override;
+  std::vector<Violation> check(const Candidate &candidate) const override;
+  Bytes memory(const Candidate &candidate) const override;
+  Estimate estimate(const Candidate &candidate) const override;
+  Seconds lowerBound(const Candidate &candidate, Depth depth) const override;
+  bool mayFit(const Candidate &candidate, Depth depth,
+              Bytes limit) const override;
+
+private:
+  class State;
+  std::unique_ptr<State> state;
+};
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_PROGRAMESTIMATOR_H

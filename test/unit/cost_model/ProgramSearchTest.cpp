@@ -1,0 +1,203 @@
+// The search over the real cost model: brute force agrees, bounds and memory
+// answers are admissible.
+#include "SmallPrograms.h"
+
+#include "cost_model/ProgramEstimator.h"
+
+#include <catch2/catch.hpp>
+
+#include <random>
+
+using namespace shardwright::cost;
+using namespace shardwright::test;
+
+namespace {
+
+struct Setting {
+  Program program;
+  Hardware hardware;
+  Profile profile;
+  Plan base;
+  SearchOptions options;
+};
+
+/// A question on `gpus` GPUs of `cluster`.
+Setting setting(const LlamaSizes &sizes, const char *cluster,
+                const char *profile, int64_t gpus, int64_t globalBatch) {
+  Setting s;
+  Failure failure;
+  Hardware whole;
+  s.program = smallLlama(sizes);
+  REQUIRE(readHardware(shippedHardware(cluster), cluster, whole, failure));
+  REQUIRE(resized(whole, gpus, s.hardware, failure));
+  REQUIRE(readProfile(shippedProfile(profile), profile, s.profile, failure));
+  s.base.sequence = sizes.sequence;
+  s.base.globalBatch = globalBatch;
+  s.base.dtypes = s.profile.dtypes;
+  s.options.gpus = gpus;
+  s.options.globalBatch = globalBatch;
+  s.options.layers = s.program.layers;
+  s.options.policies = searchedPolicies(s.program);
+  s.options.memoryLimit = s.hardware.device.usable;
+  return s;
+}
+
+/// Every legal complete candidate, without the search's own enumeration.
+std::vector<Candidate> everyCandidate(const Setting &s) {
+  std::vector<Candidate> all;
+  const int64_t gpus = s.options.gpus, layers = s.options.layers;
+  auto add = [&](Candidate c) {
+    Plan plan = planAt(s.program, s.base, c);
+    if (checkPlan(s.program, plan).empty())
+      all.push_back(c);
+  };
+  auto layouts = [&](Candidate c) {
+    for (int64_t first = 1; first <= layers; ++first)
+      for (int64_t last = 1; last <= layers; ++last) {
+        int64_t left = c.pp == 1 ? 0 : layers - first - last;
+        if (c.pp == 1 ? first != layers || last != layers
+                      : (c.pp == 2 ? left != 0 : left < c.pp - 2))
+          continue;
+        c.firstLayers = first;
+        c.lastLayers = last;
+        std::vector<int64_t> counts = layersPerStage(c, layers);
+        if (c.fullLayers < *std::max_element(counts.begin(), counts.end()))
+          add(c);
+      }
+  };
+  auto policies = [&](Candidate c) {
+    for (Recompute policy :
+         {Recompute::None, Recompute::Selective, Recompute::Full}) {
+      c.recompute = policy;
+      layouts(c);
+    }
+    for (c.fullLayers = 1; c.fullLayers < layers; ++c.fullLayers)
+      layouts(c);
+  };
+  for (int64_t tp = 1; tp <= gpus; ++tp)
+    for (int64_t pp = 1; pp <= gpus; ++pp)
+      for (int64_t micro = 1; micro <= s.options.globalBatch; ++micro)
+        for (int choice = 0; choice < 8; ++choice) {
+          if (gpus % (tp * pp) != 0)
+            continue;
+          Candidate c;
+          c.tp = tp;
+          c.pp = pp;
+          c.dp = gpus / tp / pp;
+          c.microBatch = micro;
+          c.sp = (choice & 1) != 0;
+          c.zero = (choice & 2) != 0;
+          c.schedule = (choice & 4) ? ScheduleKind::GPipe : ScheduleKind::OneFOneB;
+          if ((c.sp && tp == 1) || (c.zero == 1 && c.dp == 1) ||
+              ((choice & 4) && pp == 1))
+            continue;
+          policies(c);
+        }
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("search equals brute force over the cost model") {
+  struct {
+    LlamaSizes sizes;
+    const char *cluster, *profile;
+    int64_t gpus, globalBatch;
+  } cases[] = {
+      {{}, "dgx-h100", "native", 4, 8},
+      {{32, 24, 2, 2, 6, 40, 500, 3, true}, "dgx-a100", "megatron-core", 8, 8},
+      {{16, 24, 4, 2, 3, 40, 1000, 5, false}, "host", "native", 6, 6},
+      {{128, 512, 4, 2, 64, 1024, 4000, 4, false}, "dgx-h100", "megatron-core", 8, 16},
+      {{256, 1024, 8, 1, 128, 2048, 32000, 6, false}, "dgx-h100", "native", 16, 16},
+  };
+  std::mt19937 random(7);
+  for (const auto &c : cases) {
+    CAPTURE(c.cluster, c.profile, c.gpus, c.sizes.layers);
+    Setting s = setting(c.sizes, c.cluster, c.profile, c.gpus, c.globalBatch);
+    if (std::string(c.cluster) == "host")
+      s.base.dtypes = {DType::F32, DType::F32, DType::F32, DType::F32, DType::F32};
+    std::vector<Candidate> all = everyCandidate(s);
+    REQUIRE(!all.empty());
+
+    std::vector<RankedPlan> every;
+    for (const Candidate &candidate : all) {
+      RankedPlan ranked;
+      ranked.candidate = candidate;
+      ranked.plan = planAt(s.program, s.base, candidate);
+      ranked.text = canonicalText(ranked.plan);
+      // Without caches of the search: straight from the cost model.
+      ranked.estimate = estimateTime(s.program, s.hardware, s.profile, ranked.plan);
+      for (const StageEstimate &stage :
+           estimateMemory(s.program, s.hardware, s.profile, ranked.plan))
+        ranked.memory = std::max(ranked.memory, stage.total());
+      every.push_back(std::move(ranked));
+    }
+    std::sort(every.begin(), every.end(),
+              [](const auto &a, const auto &b) { return a.before(b); });
+    std::vector<Bytes> memories;
+    for (const RankedPlan &ranked : every)
+      memories.push_back(ranked.memory);
+    std::sort(memories.begin(), memories.end());
+
+    // Limits that exclude nothing, half, nearly all and all plans.
+    const Bytes limits[] = {s.options.memoryLimit,
+                            memories[memories.size() / 2],
+                            memories[memories.size() / 20], memories.front()};
+    for (Bytes limit : limits) {
+      CAPTURE(limit.count());
+      s.options.memoryLimit = limit;
+      s.options.top = 4;
+      ProgramEstimator estimator(s.program, s.hardware, s.profile, s.base);
+      SearchResult result = search(estimator, s.options);
+      CHECK(result.counters.considered == static_cast<int64_t>(all.size()));
+      CHECK(result.counters.considered ==
+            result.counters.pruned + result.counters.unfit +
+                result.counters.evaluated);
+      std::vector<const RankedPlan *> expected;
+      for (const RankedPlan &ranked : every)
+        if (ranked.memory < limit && expected.size() < 4)
+          expected.push_back(&ranked);
+      REQUIRE(result.plans.size() == expected.size());
+      for (size_t i = 0; i < expected.size(); ++i) {
+        CHECK(result.plans[i].text == expected[i]->text);
+        CHECK(result.plans[i].memory == expected[i]->memory);
+        CHECK(result.plans[i].estimate.stepTime == expected[i]->estimate.stepTime);
+      }
+    }
+    ProgramEstimator estimator(s.program, s.hardware, s.profile, s.base);
+    std::optional<RankedPlan> tiny = smallest(estimator, s.options);
+    REQUIRE(tiny);
+    CHECK(tiny->memory == memories.front());
+
+    // Bounds: of every depth of every plan, never above it.
+    for (const RankedPlan &ranked : every) {
+      if (random() % 4 != 0)
+        continue;
+      CAPTURE(ranked.text);
+      double time = ranked.estimate.stepTime.count() * (1 + 1e-9);
+      for (Depth depth : {Depth::Mesh, Depth::Batch, Depth::State,
+                          Depth::Policy, Depth::Complete}) {
+        CAPTURE(static_cast<int>(depth));
+        REQUIRE(estimator.lowerBound(ranked.candidate, depth).count() <= time);
+        if (depth != Depth::Complete)
+          REQUIRE(estimator.mayFit(ranked.candidate, depth,
+                                   ranked.memory + Bytes(1)));
+      }
+      REQUIRE(estimator.memory(ranked.candidate) == ranked.memory);
+    }
+  }
+}
+
+TEST_CASE("an even split of the family is the plan's even split") {
+  Program program = smallLlama({16, 24, 4, 2, 3, 40, 1000, 7, false});
+  for (int64_t pp = 1; pp <= 7; ++pp)
+    for (int64_t full = -1; full < 7; ++full) {
+      Candidate candidate;
+      candidate.pp = pp;
+      std::vector<int64_t> counts = layersPerStage(candidate, 7);
+      if (full == 0)
+        continue;
+      CHECK(stagesWith(program, counts, Recompute::Full, full) ==
+            evenStages(program, pp, Recompute::Full, full));
+    }
+}

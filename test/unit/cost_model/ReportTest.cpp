@@ -1,0 +1,83 @@
+#include "SmallPrograms.h"
+
+#include "cost_model/Report.h"
+
+#include <catch2/catch.hpp>
+
+using namespace shardwright::cost;
+using namespace shardwright::test;
+
+TEST_CASE("quantities are shown with units") {
+  CHECK(bytesText(Bytes(0)) == "0 B");
+  CHECK(bytesText(Bytes(1023)) == "1023 B");
+  CHECK(bytesText(Bytes(1536)) == "1.50 KiB");
+  CHECK(bytesText(Bytes(80LL << 30)) == "80.00 GiB");
+  CHECK(secondsText(Seconds(0)) == "0 s");
+  CHECK(secondsText(Seconds(12.345)) == "12.35 s");
+  CHECK(secondsText(Seconds(0.0123)) == "12.30 ms");
+  CHECK(secondsText(Seconds(4.5e-6)) == "4.5 us");
+  CHECK(countText(1024) == "1024");
+  CHECK(countText(70.55e9) == "70.55 B");
+  CHECK(groupedText(0) == "0");
+  CHECK(groupedText(999) == "999");
+  CHECK(groupedText(1000) == "1,000");
+  CHECK(groupedText(-1234567) == "-1,234,567");
+  CHECK(percentText(0.4321) == "43.2 %");
+}
+
+TEST_CASE("columns are aligned and lines have no trailing blanks") {
+  Table table({"name", "count", ""}, {Table::Align::Left, Table::Align::Right,
+                                      Table::Align::Left});
+  table.add({"a", "1", "x"});
+  table.add({"long", "1000"});
+  CHECK(table.text() == "name  count\n"
+                        "a         1  x\n"
+                        "long   1000\n");
+}
+
+TEST_CASE("equal stages are written as runs") {
+  CHECK(layersText({20}) == "20");
+  CHECK(layersText({20, 20, 20}) == "20x3");
+  CHECK(layersText({19, 21, 21, 19}) == "19+21x2+19");
+}
+
+TEST_CASE("a plan is told in a line") {
+  LlamaSizes sizes;
+  sizes.layers = 8;
+  Program program = smallLlama(sizes);
+  Plan plan = planFor(program, 2, 2, 4, true, 1, 2, 4);
+  CHECK(planText(program, plan) ==
+        "4 TP, 2 PP, 2 DP, SP, ZeRO-1, microbatch 2 x 4, 1F1B, recompute none, "
+        "layers 4x2");
+  CHECK(planText(program, planFor(program, 1, 1, 1)) ==
+        "1 TP, 1 PP, 1 DP, microbatch 1 x 4, recompute none");
+}
+
+TEST_CASE("recomputation of a plan has a word") {
+  LlamaSizes sizes;
+  sizes.layers = 7;
+  Program program = smallLlama(sizes);
+  Plan plan = planFor(program, 2, 1, 1);
+  CHECK(recomputeText(program, plan) == "none");
+  plan.stages = evenStages(program, 2, Recompute::Selective);
+  CHECK(recomputeText(program, plan) == "selective");
+  plan.stages = evenStages(program, 2, Recompute::Full);
+  CHECK(recomputeText(program, plan) == "full");
+  plan.stages = evenStages(program, 2, Recompute::Full, 2);
+  CHECK(recomputeText(program, plan) == "full:2");
+  CHECK(layersOf(program, plan) == std::vector<int64_t>{4, 3});
+  CHECK(fullLayersOf(program, plan) == std::vector<int64_t>{2, 2});
+  plan.stages[1] = evenStages(program, 2, Recompute::Selective)[1];
+  CHECK(recomputeText(program, plan) == "mixed");
+}
+
+TEST_CASE("equal neighbouring stages share a line of the memory table") {
+  Estimate estimate;
+  MemoryParts parts;
+  parts.parameters = Bytes(1 << 20);
+  estimate.stages = {{parts, Bytes(0)}, {parts, Bytes(0)}, {{}, Bytes(5)}};
+  std::string text = memoryTable(estimate, Bytes(2 << 20));
+  CHECK(text.find("\n0-1 ") != std::string::npos);
+  CHECK(text.find("\n2 ") != std::string::npos);
+  CHECK(text.find("50.0 %") != std::string::npos);
+}
