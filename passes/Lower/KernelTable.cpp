@@ -39,6 +39,8 @@ static StringRef originLetters(Operation *op) {
 static void reduceAttributes(Operation *op) {
   op->removeAttr(spmd::kAddressAttr);
   op->removeAttr("label");
+  op->setAttr("segment", model::SegmentAttr::get(op->getContext(),
+                                                 model::Segment::Stream));
   op->removeAttr(kFusionGroupAttr);
   auto axes = op->getAttrOfType<DictionaryAttr>(plan::kAxesAttr);
   op->removeAttr(plan::kAxesAttr);
