@@ -124,6 +124,8 @@ void buildPlanPipeline(OpPassManager &manager, const PipelineOptions &options) {
   // Last on tensors: every value gets its address.
   manager.addPass(createAllocatePass());
   endPhase(manager, IrPhase::Allocated, options);
+  // An address that is wrong would only show as wrong numbers at run time.
+  manager.addPass(createVerifyAllocationPass());
   // No later pass touches a collective or a buffer, so this is where the
   // predicted ledger must hold.
   manager.addPass(createVerifyLedgerPass());

@@ -8,6 +8,8 @@
 
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace shardwright {

@@ -66,4 +66,15 @@ def VerifyLedgerPass : Pass<"sw-verify-ledger", "::mlir::ModuleOp"> {
   }];
 }
 
+def VerifyAllocationPass : Pass<"sw-verify-allocation", "::mlir::ModuleOp"> {
+  let summary = "Checks that no value is overwritten while it is needed";
+  let description = [{
+    Input contract: phase `allocated`. Reads only. Runs the ops of every
+    function over a picture of the memory: what an op reads must be there, its
+    results must lie apart from its operands (an all-reduce may work in place),
+    and the buffers of a fusion group must lie apart from each other. A weight
+    gradient runs behind its data gradient and finds what that has kept.
+  }];
+}
+
 #endif // SHARDWRIGHT_PASSES_VERIFY_PASSES
