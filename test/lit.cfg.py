@@ -1,6 +1,7 @@
 # Configuration of the lit tests; lit.site.cfg.py in the build tree loads it.
 import os
 import shutil
+import subprocess
 
 import lit.formats
 
@@ -42,3 +43,12 @@ if os.path.exists("/dev/nvidia0"):
     config.available_features.add("gpu")
 if shutil.which("ptxas") or os.path.exists("/usr/local/cuda/bin/ptxas"):
     config.available_features.add("ptxas")
+# Debian's Python has its packages; the one that CMake found may have none.
+numpy_python = "/usr/bin/python3"
+config.substitutions.append(("%numpy_python", numpy_python))
+for module in ("numpy", "torch"):
+    if subprocess.run([numpy_python, "-c",
+                       "import importlib.util, sys;"
+                       f"sys.exit(importlib.util.find_spec('{module}') is None)"],
+                      check=False).returncode == 0:
+        config.available_features.add(module)

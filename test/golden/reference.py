@@ -227,9 +227,12 @@ class Gpt2:
 
 def samples(name, tensor):
     """[index, value] of a few elements, spread; of those that are not zero if
-    there are any (most rows of an embedding get no gradient)."""
+    there are any. Most rows of an embedding get no gradient, and that of a key
+    bias is zero but for rounding: softmax does not see it."""
     flat = tensor.detach().flatten()
-    candidates = flat.nonzero().flatten().tolist() or range(len(flat))
+    small = 1e-9 * flat.abs().max()
+    candidates = (flat.abs() > small).nonzero().flatten().tolist()
+    candidates = candidates or range(len(flat))
     picked = sorted({candidates[draws.fnv1a(f"{name}#{i}") % len(candidates)]
                      for i in range(SAMPLES)})
     return [[i, flat[i].item()] for i in picked]
