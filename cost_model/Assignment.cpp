@@ -17,7 +17,8 @@ std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role) {
   if (role == Role::Batch)
     return axis(true, plan.dp, "dp");
   switch (segment) {
-  case Segment::Stream: return axis(plan.sp && role == Role::Seq, plan.tp, "tp");
+  case Segment::Stream:
+    return axis(plan.sp && role == Role::Seq, plan.tp, "tp");
   case Segment::Attention: return axis(role == Role::Heads, plan.tp, "tp");
   case Segment::Mlp: return axis(role == Role::Ffn, plan.tp, "tp");
   case Segment::Embed:

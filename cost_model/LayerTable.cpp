@@ -19,7 +19,8 @@ void LayerTable::add(const Program &program, const Plan &plan,
   for (const StageRun &run : stage.runs) {
     bool known = false;
     for (const Entry &entry : entries)
-      known = known || (entry.kind == run.kind && entry.policy == run.recompute);
+      known =
+          known || (entry.kind == run.kind && entry.policy == run.recompute);
     if (known)
       continue;
     int index = kindIndex(program, run.kind);

@@ -315,7 +315,8 @@ private:
           !fromName(entry[1], factorKinds, factor.kind) ||
           !integerIn(entry[2], 1, maxSize, factor.size)) {
         object.complain("/factors/" + std::to_string(i),
-                        "expected [letter, kind, size] with a new letter, but got " +
+                        "expected [letter, kind, size] with a new letter, but "
+                        "got " +
                             JsonObject::shown(entry));
         continue;
       }

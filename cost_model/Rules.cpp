@@ -96,7 +96,8 @@ void checkModelMatches(Check &check, ModelCheck how) {
 
 void checkSequence(Check &check) {
   if (check.plan.sequence != check.program.sequence)
-    check.fail("expected the sequence of the plan to equal that of the model (" +
+    check.fail("expected the sequence of the plan to equal that of the model"
+               " (" +
                    std::to_string(check.program.sequence) + "), but got " +
                    std::to_string(check.plan.sequence),
                {std::to_string(check.program.sequence)});
@@ -312,8 +313,8 @@ void checkOnStage(Check &check, bool first) {
       const size_t wanted = first ? 0 : check.plan.stages.size() - 1;
       if (belongs && i != wanted)
         check.fail("expected '" + run.kind + "' on the " +
-                       (first ? "first" : "last") + " stage, but got it on stage " +
-                       std::to_string(i),
+                       (first ? "first" : "last") +
+                       " stage, but got it on stage " + std::to_string(i),
                    {std::to_string(wanted)});
     }
 }
@@ -323,7 +324,8 @@ void checkHead(Check &check) { checkOnStage(check, false); }
 void checkStageNotEmpty(Check &check) {
   for (size_t i = 0; i < check.plan.stages.size(); ++i)
     if (check.plan.stages[i].runs.empty())
-      check.fail("expected every stage to hold a layer, but got none on stage " +
+      check.fail("expected every stage to hold a layer, but got none on "
+                 "stage " +
                  std::to_string(i));
 }
 
@@ -353,12 +355,12 @@ void checkCounts(Check &check) {
     return;
   // Flops of the whole model bound those of any stage. Backward is at most
   // twice forward, half of attention more, and forward again by recomputation.
-  double step = 1.5 *
-                modelFlopsPerToken(check.program, FlopsConvention::CausalHalved) *
-                static_cast<double>(check.program.sequence) *
-                static_cast<double>(check.plan.globalBatch) /
-                (static_cast<double>(check.plan.dp) *
-                 static_cast<double>(check.plan.tp));
+  const double tokens = static_cast<double>(check.program.sequence) *
+                        static_cast<double>(check.plan.globalBatch);
+  const double step =
+      1.5 * modelFlopsPerToken(check.program, FlopsConvention::CausalHalved) *
+      tokens /
+      (static_cast<double>(check.plan.dp) * static_cast<double>(check.plan.tp));
   if (step >= 9e18)
     check.fail("expected a rank's flops of one step to be below 9e18, which "
                "exact counts hold, but got about " +

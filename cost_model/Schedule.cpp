@@ -367,7 +367,8 @@ std::string verify(const Schedule &schedule) {
     runners.emplace_back(schedule, static_cast<int64_t>(stage));
   }
 
-  auto report = [](size_t stage, const Action &action, const std::string &what) {
+  auto report = [](size_t stage, const Action &action,
+                   const std::string &what) {
     return "stage " + std::to_string(stage) + ", " +
            std::string(name(action.kind)) + " of microbatch " +
            std::to_string(action.microbatch) + ": " + what;
