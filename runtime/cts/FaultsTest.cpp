@@ -59,7 +59,7 @@ TEST_CASE("a receive without a send is named") {
         float value = 0;
         if (context.rank() == 1) {
           stall(1.0);
-          return SW_RT_OK;
+          return sw_rt_barrier(&context);
         }
         return sw_rt_recv(&context, 1, SW_RT_F32, &value, 1);
       });

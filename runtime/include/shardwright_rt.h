@@ -30,6 +30,7 @@ typedef enum sw_rt_status {
   SW_RT_IO = 5,
   SW_RT_UNSUPPORTED = 6,
   SW_RT_MISMATCH = 7,         /* members of a group called different collectives */
+  SW_RT_NOT_FINITE = 8,       /* loss or gradient norm is not a number */
 } sw_rt_status;
 
 typedef enum sw_rt_dtype {

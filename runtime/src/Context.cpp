@@ -86,7 +86,7 @@ sw_rt_status sw_rt_context::fail(sw_rt_status failure,
 
 void sw_rt_context::book(Call call, const std::string &axes,
                          int64_t payloadBytes) {
-  ledger.add(name(call), axes, phase, payloadBytes);
+  ledger.add(call, axes, phase, payloadBytes);
 }
 
 extern "C" {

@@ -3,6 +3,7 @@
 #define SHARDWRIGHT_RUNTIME_LEDGER_H
 
 #include "runtime/include/shardwright_rt.h"
+#include "runtime/src/Call.h"
 
 #include <array>
 #include <map>
@@ -17,7 +18,7 @@ const char *name(sw_rt_phase phase);
 /// The measured ledger: calls and payload bytes (this rank's input) per
 /// (collective, axes, phase), flops per phase. Same keys as the predicted one.
 struct Ledger {
-  using Key = std::tuple<std::string, std::string, sw_rt_phase>;
+  using Key = std::tuple<Call, std::string, sw_rt_phase>;
   struct Entry {
     int64_t calls = 0;
     int64_t payloadBytes = 0;
@@ -27,9 +28,9 @@ struct Ledger {
   std::array<int64_t, SW_RT_PHASES> flops{};
   bool operator==(const Ledger &) const = default;
 
-  void add(const std::string &collective, const std::string &axes,
-           sw_rt_phase phase, int64_t payloadBytes) {
-    Entry &entry = collectives[{collective, axes, phase}];
+  void add(Call call, const std::string &axes, sw_rt_phase phase,
+           int64_t payloadBytes) {
+    Entry &entry = collectives[{call, axes, phase}];
     ++entry.calls;
     entry.payloadBytes += payloadBytes;
   }

@@ -1,8 +1,8 @@
 //===- PointToPoint.cpp - Send and receive between two ranks --------------===//
 //
 // A send and its receive are one exchange of a group of two: the same checks
-// and deadlines hold. The ledger books it at the sender, under the axis on
-// which the two ranks differ.
+// and deadlines hold. The ledger books it at both ends, under the axis on which
+// the two ranks differ: a receive with the bytes that arrive.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/src/Exchange.h"
@@ -42,8 +42,11 @@ sw_rt_status transfer(sw_rt_context &context, Direction direction, int peer,
   pair.number = (sends ? context.sendNumber
                        : context.receiveNumber)[static_cast<size_t>(peer)]++;
   Exchange exchange(context, pair, Call::Send, dtype, SW_RT_SUM, count);
-  if (sw_rt_status status = exchange.begin(book && sends))
+  if (sw_rt_status status = exchange.begin(/*book=*/false))
     return status;
+  if (book)
+    context.ledger.add(sends ? Call::Send : Call::Recv, pair.axesName,
+                       context.phase, count * exchange.width());
   const int64_t bytes = count * exchange.width();
   if (!sends)
     return exchange.receive(1, 0, {target}, bytes);

@@ -19,6 +19,8 @@ const char *name(Call call) {
     return "all_to_all";
   case Call::Send:
     return "send";
+  case Call::Recv:
+    return "recv";
   case Call::Barrier:
     return "barrier";
   }

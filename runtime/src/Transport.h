@@ -9,22 +9,13 @@
 #ifndef SHARDWRIGHT_RUNTIME_TRANSPORT_H
 #define SHARDWRIGHT_RUNTIME_TRANSPORT_H
 
+#include "runtime/src/Call.h"
 #include "runtime/src/Deadline.h"
 
 #include <string>
 #include <vector>
 
 namespace shardwright::runtime {
-
-enum class Call : int32_t {
-  AllReduce,
-  AllGather,
-  ReduceScatter,
-  AllToAll,
-  Send,
-  Barrier,
-};
-const char *name(Call call);
 
 /// All fields but `phase` must be equal at sender and receiver.
 struct Envelope {

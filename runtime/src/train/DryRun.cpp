@@ -1,0 +1,157 @@
+//===- DryRun.cpp - What a rank would do, communicate and hold ------------===//
+#include "runtime/src/train/Report.h"
+
+#include <nlohmann/json.hpp>
+
+namespace shardwright::runtime {
+namespace {
+
+using Json = nlohmann::json;
+
+const char *actionName(int32_t kind) {
+  static const char *const names[] = {
+      "forward",       "backward_data", "backward_weight",
+      "send_forward",  "recv_forward",  "send_backward",
+      "recv_backward", "reduce",        "step"};
+  return kind >= 0 && kind <= SW_RT_ACT_STEP ? names[kind] : "unknown";
+}
+
+bool usesSlot(int32_t kind) {
+  return kind <= SW_RT_ACT_BACKWARD_WEIGHT || kind == SW_RT_ACT_RECV_FORWARD;
+}
+bool hasMicrobatch(int32_t kind) { return kind < SW_RT_ACT_REDUCE; }
+
+/// Ranks of the group that a ledger names by its axes.
+std::vector<int> groupOf(const Stage &stage, const std::string &axes,
+                         const std::string &collective) {
+  const Mesh &mesh = stage.mesh;
+  if (axes == "world")
+    return mesh.members(stage.rank, mesh.all());
+  uint32_t mask = 0;
+  for (size_t i = 0; i < mesh.getAxes().size(); ++i)
+    if (("+" + axes + "+").find("+" + mesh.getAxes()[i].name + "+") !=
+        std::string::npos)
+      mask |= uint32_t(1) << i;
+  std::vector<int> members;
+  for (int member : mesh.members(stage.rank, mask)) {
+    const int64_t other = mesh.coordinate(member, mask);
+    const bool pipeline = mask == stage.axis(stage.program.pp_axis);
+    // Transfers go to the next stage or the one before; sums along the
+    // pipeline stay between the owners of the shared block.
+    if (pipeline && (collective == "send" || collective == "recv")) {
+      if (std::abs(other - stage.index) != 1)
+        continue;
+    } else if (pipeline && !(stage.tables.shared_owners >> other & 1)) {
+      continue;
+    }
+    members.push_back(member);
+  }
+  return members;
+}
+
+Json dryRun(const sw_rt_program &program, const Mesh &mesh, int64_t rank) {
+  const Stage stage(program, mesh, rank);
+  Json result = {{"model", program.model},
+                 {"rank", rank},
+                 {"ranks", mesh.ranks()},
+                 {"stage", stage.index}};
+  for (size_t i = 0; i < mesh.getAxes().size(); ++i)
+    result["coordinates"][mesh.getAxes()[i].name] =
+        mesh.coordinate(rank, uint32_t(1) << i);
+  Json layers = Json::array(), actions = Json::array();
+  for (int32_t i = 0; i < stage.tables.num_runs; ++i) {
+    const sw_rt_run &run = stage.tables.runs[i];
+    layers.push_back({{"kind", program.kinds[run.kind].name},
+                      {"count", run.count},
+                      {"first_layer", run.first_layer}});
+  }
+  for (int32_t i = 0; i < stage.tables.num_actions; ++i) {
+    const sw_rt_action &action = stage.tables.actions[i];
+    Json json = {{"action", actionName(action.kind)}};
+    if (hasMicrobatch(action.kind))
+      json["microbatch"] = action.microbatch;
+    if (usesSlot(action.kind))
+      json["slot"] = action.slot;
+    actions.push_back(json);
+  }
+  result["runs"] = layers;
+  result["actions"] = actions;
+  const sw_rt_arena &arena = stage.tables.arena;
+  result["memory"] = {
+      {"parameters_bytes", arena.parameters_bytes},
+      {"gradients_bytes", arena.gradients_bytes},
+      {"optimizer_bytes", arena.optimizer_bytes},
+      {"saved_bytes", arena.slots_bytes},
+      {"p2p_bytes", arena.p2p_bytes},
+      {"comm_bytes", arena.comm_bytes},
+      {"workspace_bytes", arena.workspace_bytes},
+      {"total_bytes", arena.parameters_bytes + arena.gradients_bytes +
+                          arena.optimizer_bytes + arena.slots_bytes +
+                          arena.p2p_bytes + arena.comm_bytes +
+                          arena.workspace_bytes}};
+  result["slots"] = arena.num_slots;
+  const Json predicted =
+      Json::parse(program.predicted ? program.predicted : "", nullptr, false);
+  const size_t index = static_cast<size_t>(stage.index);
+  if (predicted.is_array() && predicted.size() > index &&
+      predicted[index].contains("collectives")) {
+    Json collectives = predicted[index]["collectives"];
+    for (Json &entry : collectives)
+      entry["group"] = groupOf(stage, entry.value("axis", ""),
+                               entry.value("collective", ""));
+    result["collectives"] = collectives;
+    if (predicted[index].contains("flops"))
+      result["flops"] = predicted[index]["flops"];
+  }
+  return result;
+}
+
+} // namespace
+
+std::string dryRunJson(const sw_rt_program &program, const Mesh &mesh,
+                       int64_t rank) {
+  return dryRun(program, mesh, rank).dump();
+}
+
+std::string dryRunText(const sw_rt_program &program, const Mesh &mesh,
+                       int64_t rank) {
+  const Json json = dryRun(program, mesh, rank);
+  std::string text = std::string(program.model) + ": rank " +
+                     std::to_string(rank) + " of " +
+                     std::to_string(mesh.ranks()) + " on " + mesh.text() +
+                     ", stage " + json["stage"].dump() + " of " +
+                     std::to_string(program.num_stages) + "\n\nlayers\n";
+  auto line = [&](const std::string &content) {
+    text += "  " + content + "\n";
+  };
+  for (const Json &run : json["runs"])
+    line(run["count"].dump() + " x " + run["kind"].get<std::string>() +
+         ", first layer " + run["first_layer"].dump());
+  text += "\nactions of a step\n";
+  for (const Json &action : json["actions"]) {
+    std::string content = action["action"];
+    if (action.contains("microbatch"))
+      content += " microbatch " + action["microbatch"].dump();
+    if (action.contains("slot"))
+      content += " slot " + action["slot"].dump();
+    line(content);
+  }
+  text += "\ncollectives of a step (predicted)\n";
+  if (!json.contains("collectives"))
+    line("unknown: the program carries no prediction");
+  else
+    for (const Json &entry : json["collectives"])
+      line(entry.value("collective", "") + " over " + entry.value("axis", "") +
+           " in " + entry.value("phase", "") + ": " +
+           entry.value("calls", Json()).dump() + " calls, " +
+           entry.value("payload_bytes", Json()).dump() + " bytes, ranks " +
+           entry["group"].dump());
+  text += "\nmemory\n";
+  for (const auto &[key, value] : json["memory"].items())
+    if (key != "total_bytes")
+      line(key + " " + value.dump());
+  line("total_bytes " + json["memory"]["total_bytes"].dump());
+  return text;
+}
+
+} // namespace shardwright::runtime

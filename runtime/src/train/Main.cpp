@@ -1,0 +1,284 @@
+//===- Main.cpp - main of a compiled program ------------------------------===//
+#include "runtime/src/Job.h"
+#include "runtime/src/train/Dump.h"
+#include "runtime/src/train/Report.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include <unistd.h>
+
+namespace shardwright::runtime {
+namespace {
+
+/// A refusal before anything runs.
+struct Refusal {
+  int code = ExitOk;
+  std::string message;
+  explicit operator bool() const { return code != ExitOk; }
+};
+
+int exitCodeOf(sw_rt_status status) {
+  switch (status) {
+  case SW_RT_OK:
+    return ExitOk;
+  case SW_RT_ABORTED:
+  case SW_RT_TIMEOUT:
+  case SW_RT_OUT_OF_MEMORY:
+  case SW_RT_NOT_FINITE:
+    return ExitNo;
+  case SW_RT_IO:
+    return ExitInput;
+  case SW_RT_UNSUPPORTED:
+    return ExitUnsupported;
+  case SW_RT_INVALID_ARGUMENT:
+  case SW_RT_MISMATCH:
+    return ExitBug;
+  }
+  return ExitBug;
+}
+
+void complain(const std::string &message) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "error: %s\n", message.c_str());
+}
+
+Refusal checkProgram(const sw_rt_program &program) {
+  if (program.abi_version != SW_RT_ABI_VERSION)
+    return {ExitBug, "expected a program of ABI version " +
+                         std::to_string(SW_RT_ABI_VERSION) + ", but got " +
+                         std::to_string(program.abi_version)};
+  if (program.struct_bytes != sizeof(sw_rt_program))
+    return {ExitBug, "expected a program table of " +
+                         std::to_string(sizeof(sw_rt_program)) +
+                         " bytes, but got " +
+                         std::to_string(program.struct_bytes)};
+  for (int32_t dtype :
+       {program.compute_dtype, program.param_dtype, program.grad_dtype,
+        program.master_dtype, program.stat_dtype})
+    if (dtype != SW_RT_F32 && dtype != SW_RT_F64)
+      return {ExitUnsupported,
+              std::string("expected a plan in f32 or f64 for the host, but "
+                          "got ") +
+                  name(static_cast<sw_rt_dtype>(dtype))};
+  return {};
+}
+
+/// Whether a file can be made at `path`; an existing one stays as it is.
+bool isWritable(const std::string &path) {
+  const bool existed = access(path.c_str(), F_OK) == 0;
+  FILE *file = std::fopen(path.c_str(), "ab");
+  if (!file)
+    return false;
+  std::fclose(file);
+  if (!existed)
+    unlink(path.c_str());
+  return true;
+}
+
+Refusal checkOptions(const sw_rt_program &program, const Mesh &mesh,
+                     const Options &options, int mpiRanks) {
+  const int64_t wanted = mesh.ranks();
+  const int64_t got = mpiRanks > 1    ? mpiRanks
+                      : options.ranks ? options.ranks
+                                      : wanted;
+  if (got != wanted)
+    return {ExitUsage, std::string("expected ") +
+                           (mpiRanks > 1 ? "mpirun -n" : "--ranks") +
+                           " to equal the plan's " + std::to_string(wanted) +
+                           " ranks (" + mesh.text() + "), but got " +
+                           std::to_string(got)};
+  if (options.dryRun) {
+    if (options.rank >= wanted)
+      return {ExitUsage, "expected --rank to be below " +
+                             std::to_string(wanted) + ", but got " +
+                             std::to_string(options.rank)};
+    return {};
+  }
+  if (options.data.empty())
+    return {ExitUsage, "expected --data FILE with at least " +
+                           std::to_string(program.sequence + 2) +
+                           " tokens to train on, but got none"};
+  for (const auto &[flag, path] :
+       {std::pair("--trace", options.trace), std::pair("--dump", options.dump)})
+    if (!path.empty() && !isWritable(path))
+      return {ExitUsage, std::string("expected ") + flag +
+                             " to be a file that can be written, but '" + path +
+                             "' is not: " + std::strerror(errno)};
+  return {};
+}
+
+sw_rt_status writeTrace(sw_rt_context &context, const Trainer &trainer,
+                        const Options &options, int64_t origin) {
+  const std::string label = "rank " + std::to_string(context.rank()) +
+                            " stage " +
+                            std::to_string(trainer.getStage().index);
+  std::vector<std::string> texts;
+  if (sw_rt_status status = gatherTexts(
+          context, context.trace.json(context.rank(), label, origin), texts))
+    return status;
+  if (context.rank() != 0)
+    return SW_RT_OK;
+  FILE *file = std::fopen(options.trace.c_str(), "wb");
+  bool written = file != nullptr;
+  if (file) {
+    written = std::fputs("{\"traceEvents\": [\n", file) >= 0;
+    for (size_t i = 0; i < texts.size(); ++i)
+      written = written && std::fputs(texts[i].c_str(), file) >= 0 &&
+                std::fputs(i + 1 < texts.size() ? ",\n" : "\n]}\n", file) >= 0;
+    written = std::fclose(file) == 0 && written;
+  }
+  return written ? SW_RT_OK
+                 : context.fail(SW_RT_IO, "expected to write the trace '" +
+                                              options.trace +
+                                              "', but the system refused: " +
+                                              std::strerror(errno));
+}
+
+/// Everything that one rank does.
+sw_rt_status runRank(sw_rt_context &context, const sw_rt_program &program,
+                     const Options &options, const TokenFile &data,
+                     const char *backend) {
+  const bool prints = context.rank() == 0;
+  Trainer trainer(context, program, options, data);
+  if (!options.trace.empty())
+    context.trace.enable();
+  if (sw_rt_status status = trainer.prepare())
+    return status;
+  if (sw_rt_status status = sw_rt_barrier(&context))
+    return status;
+  const int64_t origin = nowNanoseconds();
+  const double tokens =
+      static_cast<double>(program.global_batch * program.sequence);
+  RunFacts facts{backend, options.steps, 0, {}};
+  Ledger first;
+  bool stepsAgree = true;
+  for (int64_t step = 0; step < options.steps; ++step) {
+    context.ledger = {};
+    const auto start = Clock::now();
+    if (sw_rt_status status = trainer.step(step, facts.last))
+      return status;
+    const double seconds = secondsSince(start);
+    facts.seconds += seconds;
+    if (step == 0)
+      first = context.ledger;
+    stepsAgree = stepsAgree && context.ledger == first;
+    if (!prints)
+      continue;
+    const StepLine line{step + 1, facts.last, seconds, tokens / seconds};
+    std::printf("%s\n",
+                (options.json ? stepJson(line) : stepText(line)).c_str());
+    std::fflush(stdout);
+  }
+  if (sw_rt_status status = trainer.checkArena())
+    return status;
+  if (!options.dump.empty())
+    if (sw_rt_status status = dumpTensors(context, trainer, options.dump))
+      return status;
+  std::vector<std::string> reports;
+  if (options.json)
+    if (sw_rt_status status = gatherTexts(
+            context, rankReport(context, trainer, first, stepsAgree), reports))
+      return status;
+  if (prints && options.json)
+    std::printf("%s\n",
+                summaryJson(program, context.mesh, facts, reports).c_str());
+  if (!options.trace.empty())
+    if (sw_rt_status status = writeTrace(context, trainer, options, origin))
+      return status;
+  return sw_rt_barrier(&context);
+}
+
+int runThreads(const JobOptions &job, const RankFunction &function) {
+  const JobResult result = runOnThreads(job, function);
+  if (result.status == SW_RT_OK)
+    return ExitOk;
+  complain(result.message);
+  const int code = exitCodeOf(result.status);
+  if (!result.stuck.empty()) {
+    // Their threads still use this process's memory: no destructors.
+    std::fflush(nullptr);
+    std::_Exit(code);
+  }
+  return code;
+}
+
+int runProcess(const JobOptions &job, const RankFunction &function) {
+  const JobResult result = runOnMpi(job, function);
+  if (result.status == SW_RT_OK) {
+    stopMpi();
+    return ExitOk;
+  }
+  const int code = exitCodeOf(result.status);
+  if (result.reports)
+    complain(result.message);
+  else // the rank that found the failure ends the job; not for ever
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+  std::fflush(nullptr);
+  abortMpi(code);
+  return code;
+}
+
+int run(const sw_rt_program &program, int argc, char **argv) {
+  if (Refusal refusal = checkProgram(program)) {
+    complain(refusal.message);
+    return refusal.code;
+  }
+  const Mesh mesh = meshOf(program);
+  Options options;
+  std::string why;
+  if (!parseOptions(argc, argv, options, why)) {
+    complain(why);
+    return ExitUsage;
+  }
+  if (options.help) {
+    std::fputs(helpText(argv[0], program.model, mesh.text()).c_str(), stdout);
+    return ExitOk;
+  }
+  const int mpiRanks = options.dryRun ? 0 : mpiWorldSize();
+  int rank = 0, size = 1;
+  if (mpiRanks > 1 && !startMpi(rank, size, why)) {
+    complain(why);
+    return ExitUnsupported;
+  }
+  auto refuse = [&](const Refusal &refusal) {
+    if (rank == 0) // every process finds the same
+      complain(refusal.message);
+    if (mpiRanks > 1)
+      stopMpi();
+    return refusal.code;
+  };
+  if (Refusal refusal = checkOptions(program, mesh, options, mpiRanks))
+    return refuse(refusal);
+  if (options.dryRun) {
+    std::fputs((options.json ? dryRunJson(program, mesh, options.rank) + "\n"
+                             : dryRunText(program, mesh, options.rank))
+                   .c_str(),
+               stdout);
+    return ExitOk;
+  }
+  TokenFile data;
+  if (!data.open(options.data, program.vocab, program.sequence, why))
+    return refuse({ExitInput, why});
+
+  JobOptions job;
+  job.mesh = mesh;
+  job.timeoutSeconds = options.timeoutSeconds;
+  job.link.latencySeconds = options.linkLatencyMicroseconds * 1e-6;
+  job.link.bytesPerSecond = options.linkMegabitsPerSecond * 1e6 / 8;
+  const char *backend = mpiRanks > 1 ? "mpi" : "threads";
+  auto function = [&](sw_rt_context &context) {
+    return runRank(context, program, options, data, backend);
+  };
+  return mpiRanks > 1 ? runProcess(job, function) : runThreads(job, function);
+}
+
+} // namespace
+} // namespace shardwright::runtime
+
+extern "C" int sw_rt_main(const sw_rt_program *program, int argc, char **argv) {
+  return shardwright::runtime::run(*program, argc, argv);
+}

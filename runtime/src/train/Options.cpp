@@ -1,0 +1,172 @@
+//===- Options.cpp - Flags of a compiled program --------------------------===//
+#include "runtime/src/train/Options.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace shardwright::runtime {
+namespace {
+
+struct Flag {
+  const char *name;
+  const char *value; ///< what it takes; null for a switch
+  const char *help;
+  /// Sets the option; false if the text is not what it takes.
+  std::function<bool(Options &, std::string_view)> set;
+};
+
+template <typename T> bool number(std::string_view text, T &target) {
+  const char *end = text.data() + text.size();
+  auto [at, error] = std::from_chars(text.data(), end, target);
+  return error == std::errc() && at == end && !text.empty();
+}
+
+std::function<bool(Options &, std::string_view)>
+integer(int64_t Options::*field, int64_t least) {
+  return [=](Options &options, std::string_view text) {
+    return number(text, options.*field) && options.*field >= least;
+  };
+}
+
+std::function<bool(Options &, std::string_view)> real(double Options::*field,
+                                                      bool positive = false) {
+  return [=](Options &options, std::string_view text) {
+    double value = 0;
+    if (!number(text, value) || !std::isfinite(value) || value < 0 ||
+        (positive && value == 0))
+      return false;
+    options.*field = value;
+    return true;
+  };
+}
+
+std::function<bool(Options &, std::string_view)>
+path(std::string Options::*field) {
+  return [=](Options &options, std::string_view text) {
+    options.*field = text;
+    return !text.empty();
+  };
+}
+
+std::function<bool(Options &, std::string_view)> on(bool Options::*field) {
+  return
+      [=](Options &options, std::string_view) { return options.*field = true; };
+}
+
+/// In the order of --help.
+const std::vector<Flag> &flags() {
+  static const std::vector<Flag> table = {
+      {"--data", "a file",
+       "tokens to train on: bytes of a text, or u16 in a .bin",
+       path(&Options::data)},
+      {"--steps", "a number from 1", "optimizer steps (10)",
+       integer(&Options::steps, 1)},
+      {"--ranks", "a number from 1",
+       "ranks, as threads of this process; must equal the plan's",
+       integer(&Options::ranks, 1)},
+      {"--seed", "a number from 0", "of initial parameters and data order (0)",
+       [](Options &options, std::string_view text) {
+         return number(text, options.seed);
+       }},
+      {"--lr", "a number from 0", "learning rate (3e-4)",
+       real(&Options::learningRate)},
+      {"--beta1", "a number from 0", "of AdamW (0.9)", real(&Options::beta1)},
+      {"--beta2", "a number from 0", "of AdamW (0.95)", real(&Options::beta2)},
+      {"--eps", "a number above 0", "of AdamW (1e-8)",
+       real(&Options::eps, true)},
+      {"--weight-decay", "a number from 0", "of AdamW, on matrices (0.1)",
+       real(&Options::weightDecay)},
+      {"--clip", "a number from 0", "largest global gradient norm; 0: none (1)",
+       real(&Options::clip)},
+      {"--json", nullptr, "one JSON object a step, then a summary",
+       on(&Options::json)},
+      {"--dump", "a file",
+       "safetensors of the last step's gradients before "
+       "clipping and of the parameters after it",
+       path(&Options::dump)},
+      {"--trace", "a file", "chrome trace of the run", path(&Options::trace)},
+      {"--timeout", "a number of seconds above 0",
+       "longest wait for another rank (120)",
+       real(&Options::timeoutSeconds, true)},
+      {"--link-latency-us", "a number from 0",
+       "emulated latency of a message in microseconds (0)",
+       real(&Options::linkLatencyMicroseconds)},
+      {"--link-bandwidth-mbps", "a number from 0",
+       "emulated bandwidth out of a rank in 10^6 bits per second (0: no limit)",
+       real(&Options::linkMegabitsPerSecond)},
+      {"--dry-run", nullptr,
+       "print what --rank would do, communicate and hold; run nothing",
+       on(&Options::dryRun)},
+      {"--rank", "a number from 0", "rank of --dry-run (0)",
+       integer(&Options::rank, 0)},
+      {"--help", nullptr, "print this", on(&Options::help)},
+  };
+  return table;
+}
+
+} // namespace
+
+bool parseOptions(int argc, const char *const *argv, Options &options,
+                  std::string &why) {
+  for (int i = 1; i < argc; ++i) {
+    std::string_view argument = argv[i], value;
+    const size_t equals = argument.find('=');
+    const bool joined = equals != std::string_view::npos;
+    if (joined) {
+      value = argument.substr(equals + 1);
+      argument = argument.substr(0, equals);
+    }
+    const Flag *flag = nullptr;
+    for (const Flag &candidate : flags())
+      if (argument == candidate.name)
+        flag = &candidate;
+    if (!flag) {
+      why = "expected a flag that --help lists, but got '" +
+            std::string(argument) + "'";
+      return false;
+    }
+    if (!flag->value && joined) {
+      why = std::string("expected ") + flag->name +
+            " to take no value, but got '" + std::string(value) + "'";
+      return false;
+    }
+    if (flag->value && !joined) {
+      if (i + 1 == argc) {
+        why = std::string("expected ") + flag->name + " to be followed by " +
+              flag->value + ", but got nothing";
+        return false;
+      }
+      value = argv[++i];
+    }
+    if (!flag->set(options, value)) {
+      why = std::string("expected ") + flag->name + " to be " + flag->value +
+            ", but got '" + std::string(value) + "'";
+      return false;
+    }
+  }
+  return true;
+}
+
+std::string helpText(const char *program, const char *model,
+                     const std::string &mesh) {
+  std::string text = std::string("Trains ") + model + " on " + mesh +
+                     ".\n\nusage: " + program +
+                     " --data FILE [flags]\n       mpirun -n RANKS " + program +
+                     " --data FILE [flags]\n\n";
+  for (const Flag &flag : flags()) {
+    std::string line = std::string("  ") + flag.name;
+    if (flag.value)
+      line += " X";
+    line.resize(std::max<size_t>(line.size() + 1, 28), ' ');
+    text += line + flag.help + "\n";
+  }
+  text += "\nexit codes: 0 done, 1 a bug, 2 a check failed or a rank is gone, "
+          "3 unsupported,\n            4 bad input file, 5 bad usage\n";
+  return text;
+}
+
+} // namespace shardwright::runtime

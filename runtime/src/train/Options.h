@@ -1,0 +1,43 @@
+//===- Options.h - Flags of a compiled program ------------------*- C++ -*-===//
+#ifndef SHARDWRIGHT_RUNTIME_TRAIN_OPTIONS_H
+#define SHARDWRIGHT_RUNTIME_TRAIN_OPTIONS_H
+
+#include <cstdint>
+#include <string>
+
+namespace shardwright::runtime {
+
+/// Exit codes of every program of the project.
+enum ExitCode : int {
+  ExitOk = 0,
+  ExitBug = 1,
+  ExitNo = 2, ///< an honest no: a check failed, a rank is gone
+  ExitUnsupported = 3,
+  ExitInput = 4,
+  ExitUsage = 5,
+};
+
+struct Options {
+  int64_t ranks = 0; ///< 0: as many as the plan has
+  int64_t steps = 10;
+  std::string data;
+  uint64_t seed = 0;
+  double learningRate = 3e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8,
+         weightDecay = 0.1, clip = 1.0;
+  double timeoutSeconds = 120;
+  double linkLatencyMicroseconds = 0, linkMegabitsPerSecond = 0;
+  std::string trace, dump;
+  bool json = false, dryRun = false, help = false;
+  int64_t rank = 0; ///< of --dry-run
+};
+
+/// Reads the flags, "--name value" or "--name=value". Returns false with `why`.
+bool parseOptions(int argc, const char *const *argv, Options &options,
+                  std::string &why);
+/// Text of --help.
+std::string helpText(const char *program, const char *model,
+                     const std::string &mesh);
+
+} // namespace shardwright::runtime
+
+#endif // SHARDWRIGHT_RUNTIME_TRAIN_OPTIONS_H

@@ -1,0 +1,278 @@
+//===- Trainer.cpp - Actions of a step: forward, backward, transfers ------===//
+#include "runtime/src/train/Trainer.h"
+#include "runtime/src/train/Init.h"
+
+#include <cstring>
+
+namespace shardwright::runtime {
+
+static int64_t widthOf(int32_t dtype) {
+  return byteWidth(static_cast<sw_rt_dtype>(dtype));
+}
+
+Trainer::Trainer(sw_rt_context &context, const sw_rt_program &program,
+                 const Options &options, const TokenFile &data)
+    : context(context), program(program), options(options), data(data),
+      batches(data, options.seed, program.sequence, program.global_batch),
+      stage(program, context.mesh, context.rank()),
+      tokens(static_cast<size_t>(program.sequence * program.micro_batch)),
+      labels(tokens.size()), paramWidth(widthOf(program.param_dtype)),
+      gradWidth(widthOf(program.grad_dtype)),
+      masterWidth(widthOf(program.master_dtype)) {
+  context.group(context.mesh.all()).axesName = "world";
+}
+
+sw_rt_status Trainer::prepare() {
+  std::string why = stage.check();
+  if (!why.empty())
+    return context.fail(SW_RT_INVALID_ARGUMENT, why);
+  if (!arena.create(stage.tables.arena, why))
+    return context.fail(SW_RT_OUT_OF_MEMORY, why);
+  context.staging.memory = arena.at(Arena::Comm);
+  context.staging.limit = arena.bytes(Arena::Comm);
+  context.staging.grows = false;
+
+  char *parameters = arena.at(Arena::Parameters);
+  initParameters(stage, options.seed, parameters);
+  // This rank's shard of every bucket becomes the master copy; m and v are 0.
+  char *master = arena.at(Arena::Optimizer);
+  const int64_t zero = stage.zeroDegree();
+  const int64_t me =
+      zero > 1 ? context.mesh.coordinate(context.rank(), stage.dpAxis()) : 0;
+  std::memset(master, 0, static_cast<size_t>(arena.bytes(Arena::Optimizer)));
+  return forEachBlock(
+      [&](const sw_rt_block &block, int64_t elements, uint32_t) {
+        for (int32_t b = 0; b < block.num_buckets; ++b) {
+          const sw_rt_bucket &bucket = block.buckets[b];
+          const int64_t shard = bucket.elements / zero;
+          const int64_t first = elements + bucket.offset;
+          const char *from = parameters + (first + me * shard) * paramWidth;
+          char *to = master + first / zero * masterWidth;
+          if (program.param_dtype == program.master_dtype)
+            std::memcpy(to, from, static_cast<size_t>(shard * masterWidth));
+          else if (program.master_dtype == SW_RT_F64)
+            for (int64_t i = 0; i < shard; ++i)
+              reinterpret_cast<double *>(to)[i] =
+                  reinterpret_cast<const float *>(from)[i];
+          else
+            for (int64_t i = 0; i < shard; ++i)
+              reinterpret_cast<float *>(to)[i] =
+                  static_cast<float>(reinterpret_cast<const double *>(from)[i]);
+        }
+        return SW_RT_OK;
+      });
+}
+
+sw_rt_status Trainer::step(int64_t stepNumber, StepResult &out) {
+  number = stepNumber;
+  loadedMicrobatch = -1;
+  std::memset(loss, 0, sizeof(loss));
+  std::memset(arena.at(Arena::Gradients), 0,
+              static_cast<size_t>(arena.bytes(Arena::Gradients)));
+  for (int32_t i = 0; i < stage.tables.num_actions; ++i)
+    if (sw_rt_status status = run(stage.tables.actions[i]))
+      return status;
+  out = result;
+  return SW_RT_OK;
+}
+
+sw_rt_status Trainer::run(const sw_rt_action &action) {
+  const int64_t start = nowNanoseconds();
+  const sw_rt_dtype dtype = static_cast<sw_rt_dtype>(program.compute_dtype);
+  const int64_t count = program.stream_elements;
+  char *p2p = arena.at(Arena::P2p);
+  // As far as they exist: stream that leaves, gradient that arrives, gradient
+  // that leaves.
+  char *gradientArrives = p2p + alignArena(stage.streamBytes);
+  char *gradientLeaves =
+      p2p + (stage.isLast() ? 0 : 2 * alignArena(stage.streamBytes));
+  const char *name = "";
+  sw_rt_status status = SW_RT_OK;
+  switch (action.kind) {
+  case SW_RT_ACT_FORWARD:
+    name = "forward";
+    status = forward(action);
+    break;
+  case SW_RT_ACT_BACKWARD_DATA:
+    name = "backward";
+    status = backward(action);
+    break;
+  case SW_RT_ACT_BACKWARD_WEIGHT: // done with the data gradient, layer by layer
+    return SW_RT_OK;
+  case SW_RT_ACT_SEND_FORWARD:
+    name = "send_forward";
+    context.phase = SW_RT_FORWARD;
+    status = sw_rt_send(&context, stage.neighbour(1), dtype, p2p, count);
+    break;
+  case SW_RT_ACT_RECV_FORWARD:
+    name = "recv_forward";
+    context.phase = SW_RT_FORWARD;
+    status = sw_rt_recv(&context, stage.neighbour(-1), dtype,
+                        stream(0, action.slot), count);
+    break;
+  case SW_RT_ACT_SEND_BACKWARD:
+    name = "send_backward";
+    context.phase = SW_RT_DATA_GRAD;
+    status =
+        sw_rt_send(&context, stage.neighbour(-1), dtype, gradientLeaves, count);
+    break;
+  case SW_RT_ACT_RECV_BACKWARD:
+    name = "recv_backward";
+    context.phase = SW_RT_DATA_GRAD;
+    status =
+        sw_rt_recv(&context, stage.neighbour(1), dtype, gradientArrives, count);
+    break;
+  case SW_RT_ACT_REDUCE:
+    name = "reduce";
+    status = reduceGradients();
+    break;
+  case SW_RT_ACT_STEP:
+    name = "step";
+    status = finishStep();
+    break;
+  default:
+    return context.fail(SW_RT_INVALID_ARGUMENT,
+                        "expected an action kind from 0 to 8, but the "
+                        "program's table has " +
+                            std::to_string(action.kind));
+  }
+  if (context.trace.isEnabled())
+    context.trace.add(name, "action", start,
+                      "{\"microbatch\": " + std::to_string(action.microbatch) +
+                          ", \"step\": " + std::to_string(number) + "}");
+  return status;
+}
+
+char *Trainer::stream(size_t layer, int32_t slot) const {
+  const int64_t offset = stage.layers[layer].streamOffset;
+  return offset < 0 ? nullptr
+                    : arena.at(Arena::Slots) +
+                          slot * stage.tables.arena.slot_bytes + offset;
+}
+
+char *Trainer::streamOut(size_t layer, int32_t slot) const {
+  if (layer + 1 < stage.layers.size())
+    return stream(layer + 1, slot);
+  return stage.isLast() ? nullptr : arena.at(Arena::P2p);
+}
+
+// The gradient passes between two buffers: layer i leaves it in buffer i mod 2.
+char *Trainer::gradientOut(size_t layer) const {
+  const int64_t bytes = alignArena(stage.streamBytes);
+  if (layer == 0 && !stage.isFirst())
+    return arena.at(Arena::P2p) + (stage.isLast() ? 0 : 2 * bytes);
+  if (stage.layers[layer].streamOffset < 0)
+    return nullptr;
+  return arena.at(Arena::Workspace) + stage.tables.arena.gradient_stream +
+         static_cast<int64_t>(layer % 2) * bytes;
+}
+
+char *Trainer::gradientIn(size_t layer) const {
+  if (layer + 1 < stage.layers.size())
+    return gradientOut(layer + 1);
+  return stage.isLast() ? nullptr
+                        : arena.at(Arena::P2p) + alignArena(stage.streamBytes);
+}
+
+sw_rt_frame Trainer::frameOf(size_t index, const sw_rt_action &action) {
+  const Layer &layer = stage.layers[index];
+  sw_rt_frame frame{};
+  frame.context = &context;
+  char *parameters = arena.at(Arena::Parameters);
+  char *gradients = arena.at(Arena::Gradients);
+  frame.base[SW_RT_BASE_PARAMS] = parameters + layer.elements * paramWidth;
+  frame.base[SW_RT_BASE_GRADS] = gradients + layer.elements * gradWidth;
+  frame.base[SW_RT_BASE_SHARED_PARAMS] =
+      parameters + stage.sharedElements * paramWidth;
+  frame.base[SW_RT_BASE_SHARED_GRADS] =
+      gradients + stage.sharedElements * gradWidth;
+  frame.base[SW_RT_BASE_STREAM_IN] = stream(index, action.slot);
+  frame.base[SW_RT_BASE_STREAM_OUT] = streamOut(index, action.slot);
+  frame.base[SW_RT_BASE_GRAD_IN] = gradientIn(index);
+  frame.base[SW_RT_BASE_GRAD_OUT] = gradientOut(index);
+  frame.base[SW_RT_BASE_SAVED] = arena.at(Arena::Slots) +
+                                 action.slot * stage.tables.arena.slot_bytes +
+                                 layer.savedOffset;
+  frame.base[SW_RT_BASE_WORKSPACE] = arena.at(Arena::Workspace);
+  frame.base[SW_RT_BASE_TOKENS] = reinterpret_cast<char *>(tokens.data());
+  frame.base[SW_RT_BASE_LABELS] = reinterpret_cast<char *>(labels.data());
+  frame.base[SW_RT_BASE_LOSS] = loss;
+  return frame;
+}
+
+sw_rt_status Trainer::call(sw_rt_function function, sw_rt_phase phase,
+                           const Layer &layer, sw_rt_frame &frame) {
+  if (!function)
+    return SW_RT_OK;
+  const int64_t start = nowNanoseconds();
+  context.phase = phase;
+  sw_rt_status status = function(&frame);
+  // Compute functions return nothing: they leave their failure in the context.
+  if (status == SW_RT_OK)
+    status = context.status;
+  if (context.trace.isEnabled())
+    context.trace.add(layer.kind->name, name(phase), start,
+                      "{\"layer\": " + std::to_string(layer.number) + "}");
+  return status;
+}
+
+sw_rt_status Trainer::loadBatch(int32_t microbatch) {
+  if (microbatch == loadedMicrobatch || !(stage.isFirst() || stage.isLast()))
+    return SW_RT_OK;
+  const int64_t micro = program.micro_batch;
+  const int64_t first =
+      microbatch * stage.dpRanks() * micro +
+      context.mesh.coordinate(context.rank(), stage.dpAxis()) * micro;
+  const int32_t outside = batches.fill(number, first, micro, program.vocab,
+                                       tokens.data(), labels.data());
+  if (outside >= 0)
+    return context.fail(SW_RT_IO, "expected tokens of '" + data.getPath() +
+                                      "' to be below the vocabulary of " +
+                                      std::to_string(program.vocab) +
+                                      ", but got " + std::to_string(outside));
+  loadedMicrobatch = microbatch;
+  return SW_RT_OK;
+}
+
+sw_rt_status Trainer::forward(const sw_rt_action &action) {
+  if (sw_rt_status status = loadBatch(action.microbatch))
+    return status;
+  for (size_t i = 0; i < stage.layers.size(); ++i) {
+    sw_rt_frame frame = frameOf(i, action);
+    if (sw_rt_status status = call(stage.layers[i].kind->forward, SW_RT_FORWARD,
+                                   stage.layers[i], frame))
+      return status;
+  }
+  return SW_RT_OK;
+}
+
+sw_rt_status Trainer::backward(const sw_rt_action &action) {
+  if (sw_rt_status status = loadBatch(action.microbatch))
+    return status;
+  for (size_t i = stage.layers.size(); i-- > 0;) {
+    const Layer &layer = stage.layers[i];
+    sw_rt_frame frame = frameOf(i, action);
+    // Values kept for the weight gradient live in the workspace until the next
+    // layer, so it follows at once.
+    if (sw_rt_status status =
+            call(layer.kind->data_grad, SW_RT_DATA_GRAD, layer, frame))
+      return status;
+    if (sw_rt_status status =
+            call(layer.kind->weight_grad, SW_RT_WEIGHT_GRAD, layer, frame))
+      return status;
+  }
+  return SW_RT_OK;
+}
+
+sw_rt_status Trainer::checkArena() {
+  const std::string parts = arena.damaged();
+  if (parts.empty())
+    return SW_RT_OK;
+  return context.fail(SW_RT_INVALID_ARGUMENT,
+                      "expected the canaries around the parts of the arena of "
+                      "rank " +
+                          std::to_string(context.rank()) +
+                          " to be whole, but these are damaged: " + parts);
+}
+
+} // namespace shardwright::runtime

@@ -1,0 +1,90 @@
+//===- Trainer.h - Runs optimizer steps of one rank -------------*- C++ -*-===//
+#ifndef SHARDWRIGHT_RUNTIME_TRAIN_TRAINER_H
+#define SHARDWRIGHT_RUNTIME_TRAIN_TRAINER_H
+
+#include "runtime/src/Context.h"
+#include "runtime/src/train/Arena.h"
+#include "runtime/src/train/Data.h"
+#include "runtime/src/train/Options.h"
+#include "runtime/src/train/Stage.h"
+
+namespace shardwright::runtime {
+
+/// What a step measures; the same on every rank.
+struct StepResult {
+  double loss = 0;
+  double gradientNorm = 0; ///< before clipping
+};
+
+/// Walks the action table of its stage: one loop for every schedule.
+class Trainer {
+public:
+  Trainer(sw_rt_context &context, const sw_rt_program &program,
+          const Options &options, const TokenFile &data);
+
+  /// Allocates the arena and makes the initial parameters and state.
+  sw_rt_status prepare();
+  /// Runs step `number`, from 0.
+  sw_rt_status step(int64_t number, StepResult &result);
+  /// Fails if a canary of the arena is damaged.
+  sw_rt_status checkArena();
+
+  const Stage &getStage() const { return stage; }
+  const Arena &getArena() const { return arena; }
+  /// Reduced, unclipped gradients of the last step.
+  const void *gradients() const { return arena.at(Arena::Gradients); }
+  const void *parameters() const { return arena.at(Arena::Parameters); }
+
+private:
+  sw_rt_status run(const sw_rt_action &action);
+  sw_rt_status forward(const sw_rt_action &action);
+  sw_rt_status backward(const sw_rt_action &action);
+  sw_rt_status call(sw_rt_function function, sw_rt_phase phase,
+                    const Layer &layer, sw_rt_frame &frame);
+  sw_rt_status loadBatch(int32_t microbatch);
+  sw_rt_frame frameOf(size_t layer, const sw_rt_action &action);
+  char *stream(size_t layer, int32_t slot) const;
+  char *streamOut(size_t layer, int32_t slot) const;
+  char *gradientIn(size_t layer) const;
+  char *gradientOut(size_t layer) const;
+
+  sw_rt_status reduceGradients();
+  sw_rt_status reduceBlock(const sw_rt_block &block, int64_t elements,
+                           uint32_t owners);
+  sw_rt_status finishStep();
+  double squaredNorm() const;
+  void updateBlock(const sw_rt_block &block, int64_t elements, double scale);
+  sw_rt_status gatherBlock(const sw_rt_block &block, int64_t elements);
+  /// Visits the blocks of the layers, then the shared one.
+  template <typename Visit> sw_rt_status forEachBlock(const Visit &visit);
+
+  sw_rt_context &context;
+  const sw_rt_program &program;
+  const Options &options;
+  const TokenFile &data;
+  Batches batches;
+  Stage stage;
+  Arena arena;
+  std::vector<int32_t> tokens, labels;
+  int32_t loadedMicrobatch = -1;
+  alignas(8) char loss[8] = {}; ///< one stat value
+  int64_t number = 0;           ///< of the step
+  StepResult result;
+  int64_t paramWidth, gradWidth, masterWidth;
+};
+
+template <typename Visit>
+sw_rt_status Trainer::forEachBlock(const Visit &visit) {
+  for (const Layer &layer : stage.layers)
+    if (sw_rt_status status =
+            visit(layer.kind->block, layer.elements, uint32_t(0)))
+      return status;
+  if (stage.tables.shared.num_buckets == 0)
+    return SW_RT_OK;
+  return visit(stage.tables.shared, stage.sharedElements,
+               stage.tables.shared_owners);
+}
+
+} // namespace shardwright::runtime
+
+#endif // SHARDWRIGHT_RUNTIME_TRAIN_TRAINER_H
