@@ -1,7 +1,7 @@
 #include "compiler/Driver/Load.h"
 
 #include "compiler/Import/BuildModel.h"
-#include "passes/Differentiate/Passes.h"
+#include "compiler/Pipelines/Pipelines.h"
 #include "passes/Plan/ExtractProgram.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -26,7 +26,7 @@ static bool extractSpec(const ModelSpec &spec, int64_t sequence,
   });
   OwningOpRef<ModuleOp> module = buildModel(spec, sequence, context);
   PassManager passes(&context);
-  passes.addPass(createDifferentiatePass());
+  buildImportPipeline(passes, {});
   if (succeeded(passes.run(*module)) && extractProgram(*module, program)) {
     failure = {};
     return true;

@@ -1,4 +1,5 @@
 #include "compiler/Driver/Load.h"
+#include "cost_model/Json.h"
 
 #include <catch2/catch.hpp>
 
@@ -243,6 +244,21 @@ TEST_CASE("arguments and results of gradient functions agree") {
         CHECK(gradient.precision == Precision::Grad);
       }
     }
+}
+
+TEST_CASE("a program survives its file") {
+  for (const std::string &text :
+       {llama(48, 76, 5, 8, 4, 259, R"(, "attention_bias": true)"),
+        gpt2 + "}"}) {
+    Program program = programOf(text, 24), copy;
+    Failure failure;
+    std::string json = programJson(program);
+    bool good = readProgram(json, "program.json", copy, failure);
+    INFO((failure.messages.empty() ? "" : failure.messages[0]));
+    REQUIRE(good);
+    CHECK(copy == program);
+    CHECK(programJson(programOf(text, 24)) == json);
+  }
 }
 
 TEST_CASE("published shapes become models of the nearest family") {
