@@ -78,14 +78,15 @@ double ringTime(const Question &q, Protocol protocol) {
   if (q.at.nodes > 1)
     hop = std::max(hop, protocol == Protocol::Simple ? 3.0 : 1.0);
   const double netHop = q.at.perNode == 1 ? kTreeNetHop[p] : kRingNetHop[p];
-  double latency = kRingBase[p] + static_cast<double>(q.steps - netSteps) * hop +
+  double latency = kRingBase[p] +
+                   static_cast<double>(q.steps - netSteps) * hop +
                    static_cast<double>(netSteps) * netHop;
   if (protocol == Protocol::Simple && q.collective == Collective::AllReduce &&
       q.at.nodes > 1 &&
       q.bytes / (channels * static_cast<double>(q.at.ranks)) >= 64)
     latency *= q.fabric.architecture == 0 ? 1.9 : 1.4;
-  const double rate = bus * static_cast<double>(q.at.ranks) /
-                      static_cast<double>(q.steps);
+  const double rate =
+      bus * static_cast<double>(q.at.ranks) / static_cast<double>(q.steps);
   return latency * kMicro + q.bytes / (rate * kGiga);
 }
 
@@ -109,12 +110,11 @@ double treeTime(const Question &q, Protocol protocol) {
   const double correction = (1 - share) * kTreeCorrection[p][index] +
                             share * kTreeCorrection[p][index + 1];
   const double rate = bus * 0.5 * correction;
-  const double depth =
-      std::floor(std::log2(static_cast<double>(q.at.nodes)));
+  const double depth = std::floor(std::log2(static_cast<double>(q.at.nodes)));
   const double latency =
-      kTreeBase[p] + 2 * (static_cast<double>(q.at.perNode - 1) *
-                              kTreeLinkHop[p] +
-                          depth * kTreeNetHop[p]);
+      kTreeBase[p] +
+      2 * (static_cast<double>(q.at.perNode - 1) * kTreeLinkHop[p] +
+           depth * kTreeNetHop[p]);
   return latency * kMicro + q.bytes / (rate * kGiga);
 }
 
@@ -214,7 +214,8 @@ Placement placeGroup(int64_t ranks, int64_t stride, int64_t ranksPerNode) {
   const int64_t reach = std::min(checkedMul(ranks, stride), ranksPerNode);
   at.perNode = std::min(ranks, ceilDiv(reach, stride));
   at.nodes = ceilDiv(ranks, at.perNode);
-  at.sharing = at.nodes == 1 ? 1 : std::max<int64_t>(1, ranksPerNode / at.perNode);
+  at.sharing =
+      at.nodes == 1 ? 1 : std::max<int64_t>(1, ranksPerNode / at.perNode);
   return at;
 }
 
@@ -230,15 +231,14 @@ CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
   const double total =
       static_cast<double>(payload.count()) *
       (collective == Collective::AllGather ? static_cast<double>(at.ranks) : 1);
-  const Question question{
-      fabric,
-      collective,
-      total,
-      at,
-      static_cast<double>(fabric.ringChannels) *
-          fabric.channelBandwidth.count() / kGiga,
-      networkRate(hardware, at),
-      (reduce ? 2 : 1) * (at.ranks - 1)};
+  const Question question{fabric,
+                          collective,
+                          total,
+                          at,
+                          static_cast<double>(fabric.ringChannels) *
+                              fabric.channelBandwidth.count() / kGiga,
+                          networkRate(hardware, at),
+                          (reduce ? 2 : 1) * (at.ranks - 1)};
 
   CollectiveTime best;
   double least = 0;
@@ -263,8 +263,8 @@ CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
   // `rampBytes` more on the wire.
   const double busBytes = static_cast<double>(question.steps) /
                           static_cast<double>(at.ranks) * total;
-  const double bus = at.nodes == 1 ? question.intra
-                                   : std::min(question.intra, question.inter);
+  const double bus =
+      at.nodes == 1 ? question.intra : std::min(question.intra, question.inter);
   const double ramp = best.protocol == Protocol::Simple && total > 0
                           ? busBytes / bus / kGiga *
                                 (fabric.rampBytes / (total + fabric.rampBytes))

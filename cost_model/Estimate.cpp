@@ -13,9 +13,9 @@ namespace {
 
 /// Sums over the layers of a stage, of one microbatch.
 struct StageWork {
-  LayerProfile layers;   ///< of kinds that take and give a stream
-  LayerProfile entrance; ///< of kinds that only give one (embedding)
-  LayerProfile exit;     ///< of kinds that only take one (head)
+  LayerProfile layers;           ///< of kinds that take and give a stream
+  LayerProfile entrance;         ///< of kinds that only give one (embedding)
+  LayerProfile exit;             ///< of kinds that only take one (head)
   Seconds reduce, largestReduce; ///< gradient reduction; of one layer
   Seconds gather;                ///< of updated parameters
   int64_t elements = 0;          ///< parameters of a rank
@@ -56,10 +56,10 @@ BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
   for (const Bucket &bucket : block.buckets) {
     const Bytes gradient(checkedMul(bucket.elements, gradWidth));
     if (!bucket.extraReduceAxes.empty())
-      times.reduce += collectiveTime(
-          hardware, Collective::AllReduce, gradient,
-          placeGroup(degree(plan, bucket.extraReduceAxes), 1,
-                     hardware.ranksPerNode()));
+      times.reduce +=
+          collectiveTime(hardware, Collective::AllReduce, gradient,
+                         placeGroup(degree(plan, bucket.extraReduceAxes), 1,
+                                    hardware.ranksPerNode()));
     if (plan.zero == 0) {
       times.reduce +=
           collectiveTime(hardware, Collective::AllReduce, gradient, data);
@@ -127,7 +127,7 @@ private:
       const LayerProfile &layer =
           cache.layer(program, hardware, profile, plan, kind, run.recompute);
       const Kind &type = program.kinds[static_cast<size_t>(kind)];
-      accumulate(!takesStream(type)  ? sum.entrance
+      accumulate(!takesStream(type)   ? sum.entrance
                  : !givesStream(type) ? sum.exit
                                       : sum.layers,
                  layer, run.count);
@@ -207,9 +207,8 @@ private:
     Seconds gather(0);
     if (profile.scatterTransfers && !plan.sp && plan.tp > 1) {
       sent = Bytes(ceilDiv(stream.count(), plan.tp));
-      gather = collectiveTime(
-          hardware, Collective::AllGather, sent,
-          placeGroup(plan.tp, 1, hardware.ranksPerNode()));
+      gather = collectiveTime(hardware, Collective::AllGather, sent,
+                              placeGroup(plan.tp, 1, hardware.ranksPerNode()));
     }
     times.sendForward = times.sendBackward =
         transferTime(hardware, sent, plan.dp * plan.tp) + gather;
@@ -222,8 +221,7 @@ private:
       return own.reduce;
     // All but the last bucket may hide behind the last microbatch's backward.
     const Seconds cover = own.layers.dataGrad + own.layers.weightGrad;
-    return maximum(own.largestReduce,
-                   exposedTime(hardware, own.reduce, cover));
+    return maximum(own.largestReduce, exposedTime(hardware, own.reduce, cover));
   }
   Seconds exposedGather(const StageWork &own) const {
     return profile.overlapParameterGather
@@ -231,11 +229,10 @@ private:
                : own.gather;
   }
   Seconds optimizerTime(int64_t elements) const {
-    const double bytes =
-        static_cast<double>(elements) *
-        (profile.stateBytesPerParameter /
-             static_cast<double>(zeroDegree(plan)) +
-         profile.gradientBytesPerParameter);
+    const double bytes = static_cast<double>(elements) *
+                         (profile.stateBytesPerParameter /
+                              static_cast<double>(zeroDegree(plan)) +
+                          profile.gradientBytesPerParameter);
     return memoryTime(hardware.device, KernelClass::Optimizer,
                       Bytes(static_cast<int64_t>(bytes)));
   }
@@ -346,9 +343,9 @@ const LayerFacts &EstimateCache::facts(const Program &program, const Plan &plan,
   auto found = layerFactsOf.find(at);
   if (found == layerFactsOf.end()) {
     const Kind &type = program.kinds[static_cast<size_t>(kind)];
-    found = layerFactsOf
-                .emplace(at, layerFacts(plan, type, type.variant(policy)))
-                .first;
+    found =
+        layerFactsOf.emplace(at, layerFacts(plan, type, type.variant(policy)))
+            .first;
   }
   return found->second;
 }
@@ -366,15 +363,15 @@ StageEstimate estimateStageMemory(const Program &program,
     const int64_t held =
         std::min(plan.microbatches() * plan.chunks,
                  2 * (plan.pp - stage - 1) + (plan.chunks - 1) * plan.pp + 1);
-    const double ratio = static_cast<double>(held) /
-                         static_cast<double>(plan.chunks * slots);
-    parts.saved = Bytes(static_cast<int64_t>(
-        static_cast<double>(parts.saved.count()) * ratio));
+    const double ratio =
+        static_cast<double>(held) / static_cast<double>(plan.chunks * slots);
+    parts.saved = Bytes(
+        static_cast<int64_t>(static_cast<double>(parts.saved.count()) * ratio));
     slots = ceilDiv(held, plan.chunks);
   }
-  return {parts,
-          frameworkBytes(program, hardware, profile, plan,
-                         plan.stages[static_cast<size_t>(stage)], parts, slots)};
+  return {parts, frameworkBytes(program, hardware, profile, plan,
+                                plan.stages[static_cast<size_t>(stage)], parts,
+                                slots)};
 }
 
 std::vector<StageEstimate> estimateMemory(const Program &program,
@@ -384,8 +381,8 @@ std::vector<StageEstimate> estimateMemory(const Program &program,
   const LayerTable table(program, plan);
   std::vector<StageEstimate> stages;
   for (int64_t stage = 0; stage < plan.pp; ++stage)
-    stages.push_back(estimateStageMemory(program, hardware, profile, plan,
-                                         table, stage));
+    stages.push_back(
+        estimateStageMemory(program, hardware, profile, plan, table, stage));
   return stages;
 }
 
@@ -402,8 +399,7 @@ Estimate estimateTime(const Program &program, const Hardware &hardware,
   estimate.tokensPerSecondPerGpu = tokens / seconds / ranks;
   estimate.modelFlopsUtilization =
       modelFlopsPerToken(program, FlopsConvention::CausalHalved) * tokens /
-      (seconds * ranks *
-       arithmeticRate(hardware.device, plan.dtypes.compute));
+      (seconds * ranks * arithmeticRate(hardware.device, plan.dtypes.compute));
   return estimate;
 }
 

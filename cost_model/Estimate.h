@@ -21,9 +21,9 @@ struct Term {
 };
 
 struct StageEstimate {
-  MemoryParts memory;   ///< arena, exact
-  Bytes framework;      ///< context, NCCL buffers, allocator: from the profile
-  Bytes total() const;  ///< memory.total() + framework
+  MemoryParts memory;  ///< arena, exact
+  Bytes framework;     ///< context, NCCL buffers, allocator: from the profile
+  Bytes total() const; ///< memory.total() + framework
 };
 
 /// Time terms on the critical path; their sum is stepTime. Always these, in
@@ -46,8 +46,8 @@ struct Estimate {
 
 /// Times of one layer of a kind on one rank, for one microbatch.
 struct LayerProfile {
-  Seconds forward, dataGrad, weightGrad;          ///< compute
-  Seconds recompute;                              ///< part of dataGrad that recomputes
+  Seconds forward, dataGrad, weightGrad; ///< compute
+  Seconds recompute;                     ///< part of dataGrad that recomputes
   Seconds forwardCommunication, backwardCommunication; ///< exposed collectives
 };
 

@@ -17,7 +17,7 @@
 
 namespace shardwright::cost {
 
-inline constexpr int kDTypeCount = 5;       ///< enumerators of DType
+inline constexpr int kDTypeCount = 5;        ///< enumerators of DType
 inline constexpr int kKernelClassCount = 10; ///< enumerators of KernelClass
 
 /// A block of the result that one compute unit makes at a time.
@@ -53,7 +53,7 @@ struct Device {
   std::array<FlopsPerSecond, kDTypeCount> peak{}; ///< 0: cannot
   BytesPerSecond memoryBandwidth;                 ///< datasheet
   Bytes capacity;
-  Bytes usable; ///< what the driver leaves of it
+  Bytes usable;          ///< what the driver leaves of it
   Seconds kernelLatency; ///< start and end of one kernel on the device
   GemmCurve gemm;
   std::vector<AttentionCurve> attention;
@@ -68,10 +68,10 @@ struct Device {
 /// A domain of the network: all ranks with the same index / size.
 struct Level {
   std::string name;
-  int64_t size = 1; ///< ranks in one domain; 0: all ranks
-  BytesPerSecond bandwidth; ///< of one link, one direction, as rated
-  Seconds latency;          ///< of one hop, as rated
-  int64_t nics = 1;         ///< links of one lower domain (or rank) into it
+  int64_t size = 1;            ///< ranks in one domain; 0: all ranks
+  BytesPerSecond bandwidth;    ///< of one link, one direction, as rated
+  Seconds latency;             ///< of one hop, as rated
+  int64_t nics = 1;            ///< links of one lower domain (or rank) into it
   double oversubscription = 1; ///< >= 1: share of the links that is missing
   std::string source;
 };
@@ -85,17 +85,18 @@ enum class CollectiveModel {
 /// What NCCL finds on a node, and how its tuner's times relate to real ones.
 struct CollectiveFabric {
   CollectiveModel model = CollectiveModel::Nccl;
-  int architecture = 1; ///< row of NCCL's tables: 0 Volta 1 Ampere 2 Hopper 3 Blackwell
+  int architecture =
+      1; ///< row of NCCL's tables: 0 Volta 1 Ampere 2 Hopper 3 Blackwell
   int64_t ringChannels = 1;
-  BytesPerSecond channelBandwidth;  ///< per ring channel, inside a node
-  int64_t nvlsChannels = 0;         ///< 0: no NVLS
+  BytesPerSecond channelBandwidth;     ///< per ring channel, inside a node
+  int64_t nvlsChannels = 0;            ///< 0: no NVLS
   BytesPerSecond nvlsIntra, nvlsInter; ///< per NVLS channel
-  double wireFraction = 1;   ///< measured large-message rate / graph rate
-  double rampBytes = 0;      ///< message at which half the rate is reached
-  Seconds launch;            ///< measured floor beyond the tuner's latency
-  double nicFraction = 1;    ///< of a NIC's rate that transfers reach
-  double p2pFraction = 1;    ///< of an NVLink path that a send reaches
-  Seconds p2pLatency;        ///< of one send and receive, between nodes
+  double wireFraction = 1; ///< measured large-message rate / graph rate
+  double rampBytes = 0;    ///< message at which half the rate is reached
+  Seconds launch;          ///< measured floor beyond the tuner's latency
+  double nicFraction = 1;  ///< of a NIC's rate that transfers reach
+  double p2pFraction = 1;  ///< of an NVLink path that a send reaches
+  Seconds p2pLatency;      ///< of one send and receive, between nodes
 };
 
 /// A cluster. Ranks are numbered node by node.

@@ -8,8 +8,8 @@ namespace {
 constexpr DType kPeakTypes[] = {DType::F64, DType::F32, DType::BF16,
                                 DType::F16};
 constexpr KernelClass kMemoryClasses[] = {
-    KernelClass::RowNorm, KernelClass::Elementwise,  KernelClass::ColumnSum,
-    KernelClass::Gather,  KernelClass::Scatter,      KernelClass::CrossEntropy,
+    KernelClass::RowNorm,  KernelClass::Elementwise, KernelClass::ColumnSum,
+    KernelClass::Gather,   KernelClass::Scatter,     KernelClass::CrossEntropy,
     KernelClass::Optimizer};
 constexpr AttentionVariant kVariants[] = {
     AttentionVariant::Flash1, AttentionVariant::Flash2,
@@ -28,7 +28,8 @@ void readDevice(JsonObject object, Device &device) {
   }
   {
     JsonObject memory = object.child("memory");
-    device.memoryBandwidth = BytesPerSecond(memory.number("bytes_per_second", 1));
+    device.memoryBandwidth =
+        BytesPerSecond(memory.number("bytes_per_second", 1));
     device.capacity = Bytes(memory.integer("capacity_bytes", 1));
     device.usable = Bytes(memory.integer("usable_bytes", 1));
     if (device.usable > device.capacity)
@@ -68,7 +69,8 @@ void readDevice(JsonObject object, Device &device) {
       }
     if (!known)
       curve.complain("/variant", "expected flash1, flash2, flash3 or host, but "
-                                 "got '" + variant + "'");
+                                 "got '" +
+                                     variant + "'");
     entry.headDim = curve.integer("head_dim", 1);
     entry.forwardFraction = curve.fraction("forward_fraction");
     entry.backwardFraction = curve.fraction("backward_fraction");
@@ -107,8 +109,8 @@ void readFabric(JsonObject object, CollectiveFabric &fabric) {
         fabric.architecture = i;
     if (fabric.architecture < 0)
       object.complain("/architecture", "expected volta, ampere, hopper or "
-                                       "blackwell, but got '" + architecture +
-                                           "'");
+                                       "blackwell, but got '" +
+                                           architecture + "'");
     fabric.ringChannels = object.integer("ring_channels", 1);
     fabric.channelBandwidth =
         BytesPerSecond(object.number("channel_bytes_per_second", 1));
@@ -122,8 +124,8 @@ void readFabric(JsonObject object, CollectiveFabric &fabric) {
   } else if (model == "shared_memory") {
     fabric.model = CollectiveModel::SharedMemory;
   } else {
-    object.complain("/model", "expected nccl or shared_memory, but got '" +
-                                  model + "'");
+    object.complain("/model",
+                    "expected nccl or shared_memory, but got '" + model + "'");
   }
   fabric.wireFraction = object.fraction("wire_fraction");
   fabric.launch = Seconds(object.number("launch_seconds"));

@@ -118,11 +118,11 @@ bool attentionCurve(const Device &device, const Profile &profile,
       above = below;
     curve = *below;
     if (above != below) {
-      const double share =
-          static_cast<double>(headDim - below->headDim) /
-          static_cast<double>(above->headDim - below->headDim);
+      const double share = static_cast<double>(headDim - below->headDim) /
+                           static_cast<double>(above->headDim - below->headDim);
       auto mix = [&](double a, double b) { return a + share * (b - a); };
-      curve.forwardFraction = mix(below->forwardFraction, above->forwardFraction);
+      curve.forwardFraction =
+          mix(below->forwardFraction, above->forwardFraction);
       curve.backwardFraction =
           mix(below->backwardFraction, above->backwardFraction);
       curve.halfSequence = mix(below->halfSequence, above->halfSequence);
@@ -162,38 +162,39 @@ Seconds attentionTime(const Device &device, const Profile &profile,
       backward ? KernelClass::AttentionGrad : KernelClass::Attention;
   AttentionCurve curve;
   if (attentionCurve(device, profile, shape.headDim, curve)) {
-    const double pairs =
-        shape.causal ? static_cast<double>(shape.queries) *
-                           static_cast<double>(shape.keys + 1) / 2
-                     : static_cast<double>(shape.queries) *
-                           static_cast<double>(shape.keys);
-    const double flops = (backward ? 10.0 : 4.0) * pairs *
-                         static_cast<double>(shape.batch) *
-                         static_cast<double>(shape.heads) *
-                         static_cast<double>(shape.headDim);
+    const double pairs = shape.causal
+                             ? static_cast<double>(shape.queries) *
+                                   static_cast<double>(shape.keys + 1) / 2
+                             : static_cast<double>(shape.queries) *
+                                   static_cast<double>(shape.keys);
+    const double flops =
+        (backward ? 10.0 : 4.0) * pairs * static_cast<double>(shape.batch) *
+        static_cast<double>(shape.heads) * static_cast<double>(shape.headDim);
     const double half =
         shape.causal ? curve.halfSequenceCausal : curve.halfSequence;
     const double keys = static_cast<double>(shape.keys);
     const double fraction =
         (backward ? curve.backwardFraction : curve.forwardFraction) * keys /
         (keys + half);
-    return kernelTime(device, profile,
-                      Seconds(flops / (arithmeticRate(device, dtype) * fraction)),
-                      memoryTime(device, kernel, bytes));
+    return kernelTime(
+        device, profile,
+        Seconds(flops / (arithmeticRate(device, dtype) * fraction)),
+        memoryTime(device, kernel, bytes));
   }
   const int64_t batch = checkedMul(shape.batch, shape.heads);
   // Forward: Q K^T sums over the head width, P V over the keys. Backward, with
   // P saved: dP is of the first form, dV, dQ and dK of the second.
-  const Seconds wide = scoreProduct(
-      device, profile, {batch, shape.queries, shape.keys, shape.headDim}, dtype);
-  const Seconds deep = scoreProduct(
-      device, profile, {batch, shape.queries, shape.headDim, shape.keys}, dtype);
+  const Seconds wide =
+      scoreProduct(device, profile,
+                   {batch, shape.queries, shape.keys, shape.headDim}, dtype);
+  const Seconds deep =
+      scoreProduct(device, profile,
+                   {batch, shape.queries, shape.headDim, shape.keys}, dtype);
   const double scores = static_cast<double>(batch) *
                         static_cast<double>(shape.queries) *
                         static_cast<double>(shape.keys);
-  const double traffic =
-      scores *
-      (backward ? profile.scoreBytesBackward : profile.scoreBytesForward);
+  const double traffic = scores * (backward ? profile.scoreBytesBackward
+                                            : profile.scoreBytesForward);
   const Seconds softmax = kernelTime(
       device, profile, Seconds(0),
       memoryTime(device, kernel, Bytes(static_cast<int64_t>(traffic))));

@@ -30,7 +30,8 @@ double arithmeticRate(const Device &device, DType dtype);
 /// Arithmetic time of a product: for the best tile (tm, tn, e),
 ///   tiles = batch * ceil(m / tm) * ceil(n / tn),  w = tiles / units,
 ///   waves = q * ceil(w) + (1 - q) * max(1, w)     (q: wave_quantization)
-///   time  = waves * 2 tm tn (k + prologue_depth) / (peak / units * sustained * e)
+///   time  = waves * 2 tm tn (k + prologue_depth) / (peak / units * sustained *
+///   e)
 /// Tiles are padded, so that narrow products waste what a tile wastes; the
 /// last wave is idle in part, unless the library splits work evenly (q = 0).
 Seconds gemmComputeTime(const Device &device, const GemmShape &shape,

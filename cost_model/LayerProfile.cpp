@@ -107,10 +107,10 @@ private:
         if (merged[other] || sibling.space.kernel != KernelClass::Gemm)
           continue;
         const GemmShape next = gemmShapeOf(planned.ops[other].local);
-        const bool left = sibling.operands[0] == op.operands[0] &&
-                          next.m == shape.m;
-        const bool right = sibling.operands[1] == op.operands[1] &&
-                           next.n == shape.n;
+        const bool left =
+            sibling.operands[0] == op.operands[0] && next.m == shape.m;
+        const bool right =
+            sibling.operands[1] == op.operands[1] && next.n == shape.n;
         if (next.batch != 1 || next.k != shape.k || left == right)
           continue;
         (left ? shape.n : shape.m) += left ? next.n : next.m;
@@ -127,9 +127,9 @@ private:
         const int64_t width = byteWidth(plan.dtypes.grad);
         const Bytes made(gradient.count() / width *
                          byteWidth(plan.dtypes.compute));
-        extra = kernelTime(device, profile, Seconds(0),
-                           memoryTime(device, KernelClass::Elementwise,
-                                      2 * gradient + made));
+        extra = kernelTime(
+            device, profile, Seconds(0),
+            memoryTime(device, KernelClass::Elementwise, 2 * gradient + made));
       }
     }
     return extra +
@@ -154,9 +154,9 @@ private:
   /// Whether `op` only adds products that can accumulate into one another.
   bool accumulatesProducts(const Op &op) const {
     if (!profile.fuseSiblingProducts ||
-        op.space.kernel != KernelClass::Elementwise || op.operands.size() != 2 ||
-        op.space.linear.size() != 2 || !op.space.linear[0] ||
-        !op.space.linear[1])
+        op.space.kernel != KernelClass::Elementwise ||
+        op.operands.size() != 2 || op.space.linear.size() != 2 ||
+        !op.space.linear[0] || !op.space.linear[1])
       return false;
     for (ValueId value : op.operands) {
       if (producer[value] < 0 || uses[value] != 1 || returned[value])
@@ -189,8 +189,7 @@ private:
         bytes += resultBytes(index, i);
     }
     const Seconds memory = memoryTime(device, op.space.kernel, bytes);
-    return continues ? memory
-                     : kernelTime(device, profile, Seconds(0), memory);
+    return continues ? memory : kernelTime(device, profile, Seconds(0), memory);
   }
   bool usedInside(ValueId value) const {
     for (const auto &use : planned.values[value].uses)
@@ -209,10 +208,10 @@ private:
         const Encoding &source = step.source == 0
                                      ? planned.encodings[value]
                                      : steps[step.source - 1].result;
-        const Seconds cost = collectiveTime(
-            hardware, step.collective,
-            localBytes(plan, function.values[value], source),
-            placementOf(step.axes));
+        const Seconds cost =
+            collectiveTime(hardware, step.collective,
+                           localBytes(plan, function.values[value], source),
+                           placementOf(step.axes));
         (step.collective == Collective::AllGather ? time.gathers
                                                   : time.finishes) += cost;
       }
@@ -262,6 +261,38 @@ VariantTime timeOf(const Plan &plan, const Kind &kind,
           time(variant.weightGrad, planned.weightGrad)};
 }
 
+/// Traffic of the dropouts on the stream, which no op of the program stands
+/// for: a mask byte written forward (the rest is part of the fused residual
+/// add), and backward a kernel that reads the gradient and the mask and writes
+/// the masked gradient.
+struct DropoutTime {
+  Seconds forward, backward;
+};
+
+DropoutTime dropoutTime(const Plan &plan, const Kind &kind,
+                        const Hardware &hardware, const Profile &profile) {
+  if (profile.savedMaskBytes == 0 || !takesStream(kind) || !givesStream(kind))
+    return {};
+  const Function &forward = kind.variants.front().forward;
+  for (const Result &result : forward.results) {
+    if (result.kind != ResultKind::StreamOut)
+      continue;
+    const double width = static_cast<double>(byteWidth(plan.dtypes.compute));
+    const double masks =
+        profile.savedMaskBytes *
+        static_cast<double>(
+            localBytes(plan, forward.values[result.value], streamEncoding(plan))
+                .count()) /
+        width;
+    const auto time = [&](double bytesPerMask) {
+      return memoryTime(hardware.device, KernelClass::Elementwise,
+                        Bytes(static_cast<int64_t>(masks * bytesPerMask)));
+    };
+    return {time(1), time(1 + 2 * width)};
+  }
+  return {};
+}
+
 } // namespace
 
 Seconds exposedTime(const Hardware &hardware, Seconds communication,
@@ -271,9 +302,9 @@ Seconds exposedTime(const Hardware &hardware, Seconds communication,
   // channels per channel of its graph (src/graph/connect.cc).
   const double taken =
       hardware.fabric.model == CollectiveModel::Nccl
-          ? std::min(1.0, 2.0 *
-                              static_cast<double>(hardware.fabric.ringChannels) /
-                              static_cast<double>(hardware.device.computeUnits))
+          ? std::min(1.0,
+                     2.0 * static_cast<double>(hardware.fabric.ringChannels) /
+                         static_cast<double>(hardware.device.computeUnits))
           : 1.0;
   return communication - hidden + taken * hidden;
 }
@@ -289,8 +320,9 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
       timeOf(plan, kind, whole ? plain : variant, hardware, profile);
 
   LayerProfile layer;
-  layer.forward = time.forward.compute;
-  layer.dataGrad = time.dataGrad.compute;
+  const DropoutTime dropout = dropoutTime(plan, kind, hardware, profile);
+  layer.forward = time.forward.compute + dropout.forward;
+  layer.dataGrad = time.dataGrad.compute + dropout.backward;
   layer.weightGrad = time.weightGrad.compute;
   const Seconds forwardCollectives =
       time.forward.finishes + time.forward.gathers;
@@ -317,10 +349,9 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
     layer.dataGrad += layer.forward;
     layer.backwardCommunication += layer.forwardCommunication;
   } else if (recomputes) {
-    const VariantTime without =
-        timeOf(plan, kind, plain, hardware, profile);
+    const VariantTime without = timeOf(plan, kind, plain, hardware, profile);
     layer.recompute =
-        maximum(Seconds(0), layer.dataGrad - without.dataGrad.compute);
+        maximum(Seconds(0), time.dataGrad.compute - without.dataGrad.compute);
   }
   return layer;
 }

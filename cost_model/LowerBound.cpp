@@ -11,7 +11,8 @@ namespace {
 /// Work of one microbatch that no policy of a choice undercuts.
 struct Floor {
   double layer = 0, edges = 0; ///< of one repeated layer; of all other kinds
-  double early = 1; ///< least share of a layer's work before its weight gradient
+  double early =
+      1; ///< least share of a layer's work before its weight gradient
   int64_t layers = 0;
 };
 
@@ -60,9 +61,9 @@ private:
 
   template <typename Visit> void forEachBatch(Plan plan, Visit visit) {
     for (int sp = 0; sp < 2; ++sp) {
-      if (fixed.sp ? (sp != 0) != plan.sp
-                   : sp != 0 && (plan.tp == 1 ||
-                                 program.sequence % plan.tp != 0))
+      if (fixed.sp
+              ? (sp != 0) != plan.sp
+              : sp != 0 && (plan.tp == 1 || program.sequence % plan.tp != 0))
         continue;
       if (plan.globalBatch % plan.dp != 0)
         continue;
@@ -78,16 +79,15 @@ private:
     }
   }
 
-  double least(const Plan &plan, int kind, const std::vector<Recompute> &policies,
-               double &early) {
+  double least(const Plan &plan, int kind,
+               const std::vector<Recompute> &policies, double &early) {
     double best = -1;
     for (Recompute policy : policies) {
       const LayerProfile &layer =
           cache.layer(program, hardware, profile, plan, kind, policy);
-      const double before =
-          (layer.forward + layer.forwardCommunication + layer.dataGrad +
-           layer.backwardCommunication)
-              .count();
+      const double before = (layer.forward + layer.forwardCommunication +
+                             layer.dataGrad + layer.backwardCommunication)
+                                .count();
       const double all = before + layer.weightGrad.count();
       if (best < 0 || all < best)
         best = all;
@@ -132,8 +132,8 @@ private:
       }
       for (const Parameter &parameter : kind.parameters)
         if (parameter.shared.empty())
-          elements = checkedAdd(
-              elements, checkedMul(run.count, elementCount(parameter)));
+          elements = checkedAdd(elements,
+                                checkedMul(run.count, elementCount(parameter)));
     }
 
     const double microbatches = static_cast<double>(plan.microbatches());
@@ -147,28 +147,24 @@ private:
     const double e = floor.early, m = microbatches - 1 + e;
     double pipeline = total * microbatches;
     if (plan.pp > 1)
-      pipeline = e * total /
-                 (1 - std::pow(1 - e / m, static_cast<double>(plan.pp)));
+      pipeline =
+          e * total / (1 - std::pow(1 - e / m, static_cast<double>(plan.pp)));
     // And some stage has at least ceil(layers / pp) layers.
     pipeline = std::max(
-        pipeline,
-        microbatches * floor.layer *
-            static_cast<double>(ceilDiv(floor.layers, plan.pp)));
+        pipeline, microbatches * floor.layer *
+                      static_cast<double>(ceilDiv(floor.layers, plan.pp)));
 
     // The stage with most state has the mean at least; vocabulary padding and
     // replicated parameters only add to it.
-    const double state = static_cast<double>(elements) /
-                         static_cast<double>(plan.pp * plan.tp);
-    const double shards =
-        fixed.zero ? static_cast<double>(zeroDegree(plan))
-                   : static_cast<double>(plan.dp);
-    const double bytes =
-        state * (profile.stateBytesPerParameter / shards +
-                 profile.gradientBytesPerParameter);
-    const double update =
-        memoryTime(hardware.device, KernelClass::Optimizer,
-                   Bytes(static_cast<int64_t>(bytes)))
-            .count();
+    const double state =
+        static_cast<double>(elements) / static_cast<double>(plan.pp * plan.tp);
+    const double shards = fixed.zero ? static_cast<double>(zeroDegree(plan))
+                                     : static_cast<double>(plan.dp);
+    const double bytes = state * (profile.stateBytesPerParameter / shards +
+                                  profile.gradientBytesPerParameter);
+    const double update = memoryTime(hardware.device, KernelClass::Optimizer,
+                                     Bytes(static_cast<int64_t>(bytes)))
+                              .count();
     // Sums are rounded in another order than estimate() rounds them.
     return (pipeline + update) * (1 - 1e-12);
   }

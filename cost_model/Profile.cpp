@@ -24,14 +24,15 @@ AttentionVariant readVariant(JsonObject &object, const std::string &text) {
     if (text == name(variant))
       return variant;
   object.complain("/attention", "expected unfused, flash1, flash2, flash3 or "
-                                "host, but got '" + text + "'");
+                                "host, but got '" +
+                                    text + "'");
   return AttentionVariant::Unfused;
 }
 
 } // namespace
 
-bool readProfile(std::string_view text, std::string_view file,
-                 Profile &profile, Failure &failure) {
+bool readProfile(std::string_view text, std::string_view file, Profile &profile,
+                 Failure &failure) {
   nlohmann::json root;
   const std::string where(file);
   const size_t before = failure.messages.size();

@@ -41,9 +41,9 @@ struct Profile {
   bool overlapForwardTensor = false; ///< forward tp collectives, with products
   bool overlapDataGradient = false;  ///< of dx, with the weight gradient
   bool overlapWeightGather = false;  ///< gathers for dW, with the data gradient
-  bool overlapGradientReduce = false; ///< dp reduction, with the last backward
+  bool overlapGradientReduce = false;  ///< dp reduction, with the last backward
   bool overlapParameterGather = false; ///< ZeRO gather, with the next forward
-  bool overlapTransfers = false;     ///< pipeline transfers, with compute
+  bool overlapTransfers = false;       ///< pipeline transfers, with compute
   /// Pipeline transfers carry 1/tp of a replicated stream and are gathered by
   /// the receiver inside its node.
   bool scatterTransfers = false;
@@ -52,16 +52,17 @@ struct Profile {
   /// Memory traffic of the update per parameter: of the sharded state, and of
   /// the whole gradient buffer (zeroing).
   double stateBytesPerParameter = 0, gradientBytesPerParameter = 0;
-  Bytes frameworkBytes;       ///< context, communicators, library workspaces
-  double allocatorSlack = 0;  ///< share of activations lost to fragmentation
-  double savedMaskBytes = 0;  ///< dropout masks per element of a layer's stream
+  Bytes frameworkBytes;      ///< context, communicators, library workspaces
+  double allocatorSlack = 0; ///< share of activations lost to fragmentation
+  double savedMaskBytes = 0; ///< dropout masks per element of a layer's
+                             ///< stream: one byte for each dropout on it
 
   DTypes dtypes; ///< of 16-bit training; f16 or bf16 as the run says
 };
 
 /// Reads a profile file. Unknown, missing and duplicate keys are errors.
-bool readProfile(std::string_view text, std::string_view file,
-                 Profile &profile, Failure &failure);
+bool readProfile(std::string_view text, std::string_view file, Profile &profile,
+                 Failure &failure);
 
 /// Text of a shipped profile, or null; names in alphabetical order.
 const char *shippedProfile(std::string_view name);

@@ -21,8 +21,7 @@ struct Channel {
 class Simulation {
 public:
   Simulation(const Schedule &schedule, const PipelineTimes &times)
-      : schedule(schedule), times(times),
-        implicit(times.chunks > 1) {
+      : schedule(schedule), times(times), implicit(times.chunks > 1) {
     const size_t stages = static_cast<size_t>(schedule.stages);
     clock.assign(stages, 0);
     next.assign(stages, 0);
@@ -84,8 +83,7 @@ private:
   }
 
   bool step(int64_t stage, const Action &action, std::vector<int64_t> &ready) {
-    const StageTimes &own =
-        times.times[stage * times.chunks + action.chunk];
+    const StageTimes &own = times.times[stage * times.chunks + action.chunk];
     switch (action.kind) {
     case ActionKind::Forward:
     case ActionKind::BackwardData: {
@@ -183,9 +181,9 @@ private:
 
   void deliver(int64_t stage, const Action &action, bool forward,
                std::vector<int64_t> &ready) {
-    const bool last =
-        forward ? stage == schedule.stages - 1 && action.chunk == times.chunks - 1
-                : stage == 0 && action.chunk == 0;
+    const bool last = forward ? stage == schedule.stages - 1 &&
+                                    action.chunk == times.chunks - 1
+                              : stage == 0 && action.chunk == 0;
     const Seconds time =
         last || schedule.stages == 1
             ? Seconds(0)
@@ -198,8 +196,9 @@ private:
     (forward ? forwardDone
              : backwardDone)[index(stage, action.chunk, action.microbatch)] =
         arrival;
-    const int64_t to = forward ? (stage + 1) % schedule.stages
-                               : (stage + schedule.stages - 1) % schedule.stages;
+    const int64_t to = forward
+                           ? (stage + 1) % schedule.stages
+                           : (stage + schedule.stages - 1) % schedule.stages;
     ready.push_back(to);
   }
 
@@ -271,8 +270,8 @@ Schedule makeInterleavedSchedule(int64_t stages, int64_t chunks,
   schedule.slots.assign(static_cast<size_t>(stages), 0);
   const int64_t total = microbatches * chunks;
   for (int64_t stage = 0; stage < stages; ++stage) {
-    const int64_t warmup = std::min(
-        total, 2 * (stages - stage - 1) + (chunks - 1) * stages);
+    const int64_t warmup =
+        std::min(total, 2 * (stages - stage - 1) + (chunks - 1) * stages);
     std::vector<Action> &actions = schedule.actions[static_cast<size_t>(stage)];
     auto add = [&](ActionKind kind, int64_t step, bool forward) {
       const int64_t inGroup = step % (stages * chunks);
@@ -309,9 +308,8 @@ Timeline runPipeline(ScheduleKind kind, int64_t microbatches,
   if (stages == 1) { // nothing to wait for: no events needed
     Timeline timeline;
     const StageTimes &own = times.times[0];
-    const Seconds busy =
-        static_cast<double>(microbatches) *
-        (own.forward + own.backwardData + own.backwardWeight);
+    const Seconds busy = static_cast<double>(microbatches) *
+                         (own.forward + own.backwardData + own.backwardWeight);
     timeline.stages.push_back({busy, busy, Seconds(0), Seconds(0)});
     return timeline;
   }

@@ -114,8 +114,8 @@ double quantile(std::vector<double> values, double share) {
   const double position = share * static_cast<double>(values.size() - 1);
   const size_t below = static_cast<size_t>(position);
   const size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] +
-         (position - static_cast<double>(below)) * (values[above] - values[below]);
+  return values[below] + (position - static_cast<double>(below)) *
+                             (values[above] - values[below]);
 }
 
 std::string configurationOf(const ValidationRow &row) {
@@ -126,8 +126,8 @@ std::string configurationOf(const ValidationRow &row) {
        << ' ' << row.gpu << 'x' << row.gpus << ' ' << row.interconnect << ' '
        << row.tp << '/' << row.pp << '/' << row.cp << '/' << row.dp << '/'
        << row.ep << '/' << row.chunks << '/' << row.sp << '/' << row.zero << ' '
-       << row.globalBatch << '/' << row.microBatch << ' ' << row.precision << ' '
-       << row.recompute << ' ' << row.attentionKernel;
+       << row.globalBatch << '/' << row.microBatch << ' ' << row.precision
+       << ' ' << row.recompute << ' ' << row.attentionKernel;
   return text.str();
 }
 
@@ -298,15 +298,15 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
         if (programOf(row.model, program, failure))
           found = programs.emplace(row.model, std::move(program)).first;
         else
-          outcome.unsupported = "model: " + (failure.messages.empty()
-                                                 ? std::string("not built")
-                                                 : failure.messages.front());
+          outcome.unsupported =
+              "model: " + (failure.messages.empty() ? std::string("not built")
+                                                    : failure.messages.front());
       }
       if (outcome.unsupported.empty())
         outcome.unsupported = validationCase(row, found->second, input);
       if (outcome.unsupported.empty()) {
-        const Estimate prediction = estimate(found->second, input.hardware,
-                                             input.profile, input.plan);
+        const Estimate prediction =
+            estimate(found->second, input.hardware, input.profile, input.plan);
         outcome.cluster = input.hardware.name;
         outcome.profile = input.profile.name;
         outcome.predictedSeconds = prediction.stepTime.count();

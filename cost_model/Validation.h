@@ -25,9 +25,9 @@ struct ValidationModel {
   int64_t layers = 0, hidden = 0, ffn = 0, heads = 0, kvHeads = 0, headDim = 0;
   int64_t vocab = 0, sequence = 0;
   bool gated = false, tied = false;
-  int64_t experts = 0;    ///< > 0: mixture of experts
-  bool latent = false;    ///< multi-head latent attention
-  int64_t mtpLayers = 0;  ///< multi-token prediction
+  int64_t experts = 0;   ///< > 0: mixture of experts
+  bool latent = false;   ///< multi-head latent attention
+  int64_t mtpLayers = 0; ///< multi-token prediction
   auto operator<=>(const ValidationModel &) const = default;
 };
 
@@ -85,14 +85,15 @@ struct ValidationOutcome {
 struct ValidationGroup {
   std::string name;
   int64_t rows = 0, predicted = 0, configurations = 0;
-  double meanAbsolute = 0, medianAbsolute = 0, p90Absolute = 0, medianSigned = 0;
+  double meanAbsolute = 0, medianAbsolute = 0, p90Absolute = 0,
+         medianSigned = 0;
   int64_t fitsKnown = 0, fitsRight = 0; ///< of predicted rows
 };
 
 struct ValidationReport {
   std::vector<ValidationOutcome> rows;
-  std::vector<ValidationGroup> groups; ///< by set, alphabetical
-  ValidationGroup summary;             ///< of headline rows
+  std::vector<ValidationGroup> groups;        ///< by set, alphabetical
+  ValidationGroup summary;                    ///< of headline rows
   std::map<std::string, int64_t> unsupported; ///< reason -> rows
 };
 

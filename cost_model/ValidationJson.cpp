@@ -34,8 +34,8 @@ void readModel(JsonObject object, ValidationModel &model) {
   model.tied = optionalBoolean(object, "tied_embeddings", false);
   model.experts = optionalInteger(object, "experts", 0);
   model.mtpLayers = optionalInteger(object, "mtp_layers", 0);
-  model.latent = object.has("mla") ||
-                 (object.has("attention") && object.string("attention") == "mla");
+  model.latent = object.has("mla") || (object.has("attention") &&
+                                       object.string("attention") == "mla");
   for (const char *key :
        {"attention", "experts_per_token", "moe_ffn_hidden", "shared_experts",
         "moe_shared_ffn_hidden", "dense_layers"})
@@ -53,14 +53,14 @@ void readParallel(JsonObject object, ValidationRow &row) {
   if (row.chunks == 0)
     row.chunks = 1;
   // Absent: on in sources of 2022 and later, distributed optimizer since then.
-  row.sp = optionalBoolean(object, "sp", row.softwareYear >= 2022) &&
-           row.tp > 1;
+  row.sp =
+      optionalBoolean(object, "sp", row.softwareYear >= 2022) && row.tp > 1;
   row.zero = static_cast<int>(
       optionalInteger(object, "zero_stage", row.dp > 1 ? 1 : 0));
   if (row.dp == 1)
     row.zero = 0;
-  row.fsdp = object.has("fsdp") &&
-             !(object.at("fsdp").is_boolean() && !object.at("fsdp").get<bool>());
+  row.fsdp = object.has("fsdp") && !(object.at("fsdp").is_boolean() &&
+                                     !object.at("fsdp").get<bool>());
   row.zeroGroup = optionalInteger(object, "zero_group", 0);
   for (const char *key : {"etp", "hsdp"})
     object.ignore(key);
@@ -173,8 +173,7 @@ bool readValidationRows(std::string_view text, std::string_view file,
     text.remove_prefix(std::min(end + 1, text.size()));
     if (content.find_first_not_of(" \t\r") == std::string_view::npos)
       continue;
-    const std::string where =
-        std::string(file) + ":" + std::to_string(line);
+    const std::string where = std::string(file) + ":" + std::to_string(line);
     nlohmann::json root;
     if (!parseStrictly(content, where, root, failure))
       continue;

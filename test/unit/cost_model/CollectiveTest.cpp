@@ -118,7 +118,8 @@ TEST_CASE("measured collectives are met") {
   within(microseconds(a100, Collective::AllReduce, 1 << 26, 8), 637.7, 0.15);
   within(microseconds(a100, Collective::AllReduce, 1 << 28, 8), 2256.5, 0.15);
   within(microseconds(a100, Collective::AllReduce, 1 << 30, 8), 8203.9, 0.15);
-  within(microseconds(a100, Collective::ReduceScatter, 1 << 26, 4), 303.3, 0.15);
+  within(microseconds(a100, Collective::ReduceScatter, 1 << 26, 4), 303.3,
+         0.15);
   within(microseconds(h100, Collective::AllReduce, 1 << 26, 8), 324.7, 0.15);
   within(microseconds(h100, Collective::AllReduce, 1 << 28, 8), 1112.5, 0.15);
   within(microseconds(h100, Collective::AllReduce, 1 << 30, 8), 4029.4, 0.15);

@@ -1,6 +1,6 @@
+#include "cost_model/Estimate.h"
 #include "SmallPrograms.h"
 #include "cost_model/Candidate.h"
-#include "cost_model/Estimate.h"
 
 #include <catch2/catch.hpp>
 
@@ -26,8 +26,13 @@ Profile profileOf(std::string_view name) {
 }
 /// Big enough for arithmetic to matter.
 Program llama(int64_t layers = 8) {
-  return smallLlama({.sequence = 2048, .hidden = 2048, .kvHeads = 8, .group = 2,
-                     .headDim = 128, .ffn = 5632, .vocab = 32000,
+  return smallLlama({.sequence = 2048,
+                     .hidden = 2048,
+                     .kvHeads = 8,
+                     .group = 2,
+                     .headDim = 128,
+                     .ffn = 5632,
+                     .vocab = 32000,
                      .layers = layers});
 }
 double term(const Estimate &estimate, std::string_view name) {
@@ -156,8 +161,9 @@ TEST_CASE("a cache changes nothing but the speed") {
         const Seconds cold =
             estimateTime(program, hardware, profile, plan).stepTime;
         for (int repeat = 0; repeat < 2; ++repeat)
-          CHECK(estimateTime(program, hardware, profile, plan, &cache)
-                    .stepTime == cold);
+          CHECK(
+              estimateTime(program, hardware, profile, plan, &cache).stepTime ==
+              cold);
       }
 }
 
@@ -197,8 +203,8 @@ TEST_CASE("no completion of a partial plan beats its bound") {
         candidate.sp = candidate.tp > 1 && random() % 2 == 0;
         candidate.zero = candidate.dp > 1 ? static_cast<int>(random() % 2) : 0;
         candidate.microBatch = pick(1, 2);
-        candidate.schedule = random() % 3 == 0 ? ScheduleKind::GPipe
-                                               : ScheduleKind::OneFOneB;
+        candidate.schedule =
+            random() % 3 == 0 ? ScheduleKind::GPipe : ScheduleKind::OneFOneB;
         candidate.recompute =
             static_cast<Recompute>(static_cast<int>(random() % 3));
         if (candidate.recompute == Recompute::Full)
@@ -207,7 +213,8 @@ TEST_CASE("no completion of a partial plan beats its bound") {
           candidate.firstLayers = candidate.lastLayers = 6;
         } else {
           const int64_t free = 6 - (candidate.pp - 2);
-          candidate.firstLayers = 1 + static_cast<int64_t>(random() % (free - 1));
+          candidate.firstLayers =
+              1 + static_cast<int64_t>(random() % (free - 1));
           candidate.lastLayers =
               candidate.pp == 2
                   ? 6 - candidate.firstLayers

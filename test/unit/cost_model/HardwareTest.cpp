@@ -103,6 +103,6 @@ TEST_CASE("unknown, missing and duplicate keys of a cluster are errors") {
   CHECK(refusal(edited("shardwright.cluster/1", "shardwright.cluster/9")) ==
         "c.json#/schema: expected 'shardwright.cluster/1', but got "
         "'shardwright.cluster/9'");
-  CHECK(refusal("{") .find("not JSON") != std::string::npos);
+  CHECK(refusal("{").find("not JSON") != std::string::npos);
   CHECK(refusal("[]").find("expected an object") != std::string::npos);
 }

@@ -48,8 +48,8 @@ TEST_CASE("the shape of a product follows from its factors") {
 }
 
 TEST_CASE("one wave of one tile, by hand") {
-  // One unit of one GF/s, half of it sustained: a tile of 4 x 4 over depth 8 + 2
-  // is 2 * 16 * 10 = 320 flops: 0.64 us. 5 x 4 needs two tiles.
+  // One unit of one GF/s, half of it sustained: a tile of 4 x 4 over depth 8 +
+  // 2 is 2 * 16 * 10 = 320 flops: 0.64 us. 5 x 4 needs two tiles.
   Device device;
   device.computeUnits = 1;
   device.peak.fill(FlopsPerSecond(1e9));
@@ -97,7 +97,8 @@ TEST_CASE("measured products are met") {
 TEST_CASE("the first kernel that the device has is used") {
   const Device a100 = shipped("dgx-a100").device,
                h100 = shipped("dgx-h100").device;
-  const Profile core = profileOf("megatron-core"), old = profileOf("megatron-2022");
+  const Profile core = profileOf("megatron-core"),
+                old = profileOf("megatron-2022");
   AttentionCurve curve;
   REQUIRE(attentionCurve(h100, core, 128, curve));
   CHECK(curve.variant == AttentionVariant::Flash3);
@@ -119,8 +120,8 @@ TEST_CASE("measured attention is met") {
   const Device device = shipped("dgx-a100").device;
   const Profile profile = profileOf("megatron-core");
   const auto measured = [&](int64_t sequence, int64_t width, bool causal) {
-    AttentionShape shape{16384 / sequence, 2048 / width, sequence, sequence,
-                         width, causal};
+    AttentionShape shape{16384 / sequence, 2048 / width, sequence,
+                         sequence,         width,        causal};
     const Seconds time =
         attentionTime(device, profile, shape, false, DType::F16, Bytes(0)) +
         attentionTime(device, profile, shape, true, DType::F16, Bytes(0));

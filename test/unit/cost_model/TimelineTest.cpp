@@ -26,8 +26,8 @@ TEST_CASE("1F1B of even stages has the bubble of its warm-up") {
   // (M + pp - 1) (F + B): Narayanan et al., SC'21, section 2.2.
   for (int64_t stages : {1, 2, 4, 7})
     for (int64_t microbatches : {1, 3, 8, 40}) {
-      const Timeline timeline = runPipeline(ScheduleKind::OneFOneB, microbatches,
-                                            even(stages, 1, 1, 2));
+      const Timeline timeline = runPipeline(
+          ScheduleKind::OneFOneB, microbatches, even(stages, 1, 1, 2));
       CHECK(timeline.makespan().count() ==
             Approx(3.0 * static_cast<double>(microbatches + stages - 1)));
       for (const StageTimeline &stage : timeline.stages) {
@@ -40,8 +40,9 @@ TEST_CASE("1F1B of even stages has the bubble of its warm-up") {
 }
 
 TEST_CASE("GPipe of even stages takes as long as 1F1B") {
-  CHECK(runPipeline(ScheduleKind::GPipe, 8, even(4, 1, 1, 2)).makespan().count() ==
-        Approx(33));
+  CHECK(runPipeline(ScheduleKind::GPipe, 8, even(4, 1, 1, 2))
+            .makespan()
+            .count() == Approx(33));
 }
 
 TEST_CASE("interleaving divides the bubble by the chunks") {
@@ -73,7 +74,8 @@ TEST_CASE("interleaving sends more, and more often") {
 
 TEST_CASE("transfers that overlap cost less, but not nothing") {
   PipelineTimes times = even(4, 1, 1, 2, 0.25);
-  const Seconds held = runPipeline(ScheduleKind::OneFOneB, 16, times).makespan();
+  const Seconds held =
+      runPipeline(ScheduleKind::OneFOneB, 16, times).makespan();
   times.overlapTransfers = true;
   const Seconds beside =
       runPipeline(ScheduleKind::OneFOneB, 16, times).makespan();

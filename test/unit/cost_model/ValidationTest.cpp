@@ -1,0 +1,170 @@
+#include "cost_model/Validation.h"
+#include "SmallPrograms.h"
+
+#include <catch2/catch.hpp>
+
+using namespace shardwright::cost;
+using namespace shardwright::test;
+
+namespace {
+
+const std::string kRow = R"({"id": "a", "set": "s", "grade": "A",
+ "source": "nobody", "model": {"name": "m", "family": "llama", "layers": 4,
+ "hidden": 2048, "ffn_hidden": 5632, "heads": 16, "kv_heads": 8,
+ "head_dim": 128, "vocab": 32000, "seq_len": 2048, "gated_mlp": true,
+ "tied_embeddings": false}, "hardware": {"gpu": "A100-80GB", "gpus": 16,
+ "gpus_per_node": 8, "interconnect": "NVLink 600GB/s; 4 x 100 Gb/s per node"},
+ "parallel": {"tp": 4, "pp": 2, "dp": 2, "zero_stage": 1},
+ "batch": {"global_batch": 16, "micro_batch": 1}, "precision": "bf16",
+ "recompute": "selective", "measured": {"step_time_s": 0.25},
+ "framework": "megatron", "software_year": 2022})";
+
+std::string edited(std::string text, std::string_view from,
+                   std::string_view to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  text.replace(at, from.size(), to);
+  for (char &c : text)
+    if (c == '\n')
+      c = ' ';
+  return text;
+}
+std::string line(std::string text = kRow) {
+  return edited(text, "nobody", "x");
+}
+
+ValidationRow rowOf(const std::string &text) {
+  std::vector<ValidationRow> rows;
+  Failure failure;
+  const bool read = readValidationRows(text, "r.jsonl", rows, failure);
+  for (const std::string &message : failure.messages)
+    UNSCOPED_INFO(message);
+  REQUIRE(read);
+  REQUIRE(rows.size() == 1);
+  return rows.front();
+}
+
+bool llamaOf(const ValidationModel &model, Program &program, Failure &) {
+  program = smallLlama({.sequence = model.sequence,
+                        .hidden = model.hidden,
+                        .kvHeads = model.kvHeads,
+                        .group = model.heads / model.kvHeads,
+                        .headDim = model.headDim,
+                        .ffn = model.ffn,
+                        .vocab = model.vocab,
+                        .layers = model.layers,
+                        .tied = model.tied});
+  return true;
+}
+
+} // namespace
+
+TEST_CASE("a row becomes a plan, a cluster and a profile") {
+  const ValidationRow row = rowOf(line());
+  CHECK(row.sp); // absent: on since 2022 where tp > 1
+  Program program;
+  Failure failure;
+  REQUIRE(llamaOf(row.model, program, failure));
+  ValidationCase made;
+  REQUIRE(validationCase(row, program, made) == "");
+  CHECK(made.hardware.name == "dgx-a100");
+  CHECK(made.hardware.nodes == 2);
+  CHECK(made.hardware.levels[1].nics == 4);
+  CHECK(made.hardware.levels[1].bandwidth.count() == 12.5e9);
+  CHECK(made.profile.name == "megatron-2022");
+  CHECK(made.plan.zero == 1);
+  CHECK(made.plan.dtypes.param == DType::BF16);
+  CHECK(made.plan.stages[0].runs.back().recompute == Recompute::Selective);
+}
+
+TEST_CASE(
+    "the profile follows from software and year, the kernel from the row") {
+  const auto profileOf = [](const std::string &text) {
+    const ValidationRow row = rowOf(text);
+    Program program;
+    Failure failure;
+    llamaOf(row.model, program, failure);
+    ValidationCase made;
+    REQUIRE(validationCase(row, program, made) == "");
+    return made.profile;
+  };
+  CHECK(profileOf(edited(line(), "2022}", "2021}")).name == "megatron-2021");
+  CHECK(profileOf(edited(line(), "2022}", "2023}")).name ==
+        "megatron-flash-2023");
+  const std::string core =
+      edited(line(), "\"framework\": \"megatron\"",
+             "\"framework\": \"megatron-core\", \"features\": {\"dp_overlap\": "
+             "false, \"tp_overlap\": false, \"grad_dtype\": \"bf16\"}");
+  CHECK(profileOf(core).name == "megatron-core");
+  CHECK_FALSE(profileOf(core).overlapGradientReduce);
+  CHECK_FALSE(profileOf(core).overlapForwardTensor);
+  const std::string flash =
+      edited(line(), "\"recompute\"",
+             "\"attention_kernel\": \"flash_attention2\", \"recompute\"");
+  CHECK(profileOf(flash).attention ==
+        std::vector<AttentionVariant>{AttentionVariant::Flash2});
+}
+
+TEST_CASE("what is not modelled is said and counted") {
+  const auto reason = [](std::string_view from, std::string_view to) {
+    return unsupportedReason(rowOf(edited(line(), from, to)));
+  };
+  CHECK(reason("x", "y") == "");
+  CHECK(reason("\"gated_mlp\"", "\"experts\": 8, \"gated_mlp\"") ==
+        "mixture of experts");
+  CHECK(reason("\"pp\": 2", "\"pp\": 1, \"cp\": 2") == "context parallelism");
+  CHECK(reason("\"bf16\"", "\"fp8\"") == "precision fp8");
+  CHECK(reason("\"zero_stage\": 1", "\"zero_stage\": 3") == "ZeRO 2 and 3");
+  CHECK(reason("A100-80GB", "V100") == "no cluster file for V100");
+  CHECK(reason("\"megatron\"", "\"alpa\"") == "no profile for alpa");
+  CHECK(reason("\"pp\": 2", "\"vp\": 3, \"pp\": 2") ==
+        "layers that do not divide over virtual stages");
+  const std::string text =
+      line() + "\n\n" + edited(line(), "\"bf16\"", "\"fp8\"") + "\n";
+  std::vector<ValidationRow> rows;
+  Failure failure;
+  REQUIRE(readValidationRows(text, "r.jsonl", rows, failure));
+  const ValidationReport report = validate(rows, llamaOf);
+  REQUIRE(report.rows.size() == 2);
+  CHECK(report.unsupported ==
+        std::map<std::string, int64_t>{{"precision fp8", 1}});
+  CHECK(report.summary.rows == 2);
+  CHECK(report.summary.predicted == 1);
+  CHECK(report.summary.configurations == 1);
+  REQUIRE(report.rows[0].error());
+  CHECK_FALSE(report.rows[1].error());
+  CHECK(report.summary.medianSigned == Approx(*report.rows[0].error()));
+  const std::string json = validationJson(report);
+  CHECK(json.find("\"predicted_step_time_seconds\"") != std::string::npos);
+  CHECK(json.find("\"unsupported\": \"precision fp8\"") != std::string::npos);
+}
+
+TEST_CASE("repeats of one configuration count once, with their median") {
+  std::string text;
+  for (const char *seconds : {"0.2}", "0.3}", "0.4}"})
+    text += edited(line(), "0.25}", seconds) + "\n";
+  std::vector<ValidationRow> rows;
+  Failure failure;
+  REQUIRE(readValidationRows(text, "r.jsonl", rows, failure));
+  const ValidationReport report = validate(rows, llamaOf);
+  CHECK(report.summary.predicted == 3);
+  CHECK(report.summary.configurations == 1);
+  CHECK(report.summary.medianSigned == Approx(*report.rows[1].error()));
+}
+
+TEST_CASE("unknown, missing and duplicate keys of a row are errors") {
+  const auto refusal = [](const std::string &text) {
+    std::vector<ValidationRow> rows;
+    Failure failure;
+    REQUIRE_FALSE(readValidationRows(text, "r.jsonl", rows, failure));
+    return failure.messages.front();
+  };
+  CHECK(refusal(edited(line(), "\"grade\"", "\"class\": 1, \"grade\"")) ==
+        "r.jsonl:1#/class: unknown key");
+  CHECK(refusal("\n" + edited(line(), "\"grade\": \"A\",", "")) ==
+        "r.jsonl:2#/grade: expected a value, but the key is missing");
+  CHECK(refusal(edited(line(), "\"tp\": 4", "\"tp\": 4, \"tp\": 2")) ==
+        "r.jsonl:1#/parallel/tp: expected every key once, but got it twice");
+  CHECK(refusal(edited(line(), "\"tp\": 4", "\"tp\": 0")) ==
+        "r.jsonl:1#/parallel/tp: expected an integer >= 1, but got 0");
+}
