@@ -27,7 +27,8 @@ constexpr std::string_view harmless[] = {
     // Provenance and files.
     "_name_or_path", "name_or_path", "_commit_hash", "transformers_version",
     "tokenizer", "tokenizer_class", "torch_dtype", "dtype", "auto_map",
-    "unsloth_version", "unsloth_fixed", "model_name", "_from_model_config",
+    "unsloth_version", "transformers.js_config", "is_llama_config",
+    "unsloth_fixed", "model_name", "_from_model_config",
     // Implementation choices and outputs.
     "use_cache", "_attn_implementation", "attn_implementation",
     "_attn_implementation_autoset", "_attn_implementation_internal",
@@ -36,11 +37,12 @@ constexpr std::string_view harmless[] = {
     "return_dict_in_generate", "torchscript", "use_bfloat16", "tf_legacy_loss",
     "chunk_size_feed_forward", "tie_encoder_decoder", "is_decoder",
     "pretraining_tp", "sequence_parallel_enabled",
-    "selective_checkpoint_enabled", "loss_type",
+    "selective_checkpoint_enabled", "max_sequence_length", "loss_type",
     // Tokens and labels.
     "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id",
-    "decoder_start_token_id", "id2label", "label2id", "num_labels",
-    "finetuning_task", "problem_type", "task_specific_params", "prefix",
+    "decoder_start_token_id", "_num_labels", "id2label", "label2id",
+    "num_labels", "finetuning_task", "problem_type", "task_specific_params",
+    "prefix",
     // Generation.
     "max_length", "min_length", "do_sample", "early_stopping", "num_beams",
     "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p",
@@ -51,12 +53,11 @@ constexpr std::string_view harmless[] = {
     "begin_suppress_tokens", "max_new_tokens"};
 
 /// GPT-2 only: the sequence summary is part of other heads; n_ctx is an old
-/// name that current code does not read; the last changes rounding only.
+/// name that current code does not read; upcasting changes rounding only.
 constexpr std::string_view harmlessGpt2[] = {
-    "summary_activation",      "summary_first_dropout",
-    "summary_proj_to_labels",  "summary_type",
-    "summary_use_proj",        "n_ctx",
-    "reorder_and_upcast_attn", "gradient_checkpointing"};
+    "summary_activation", "summary_first_dropout",  "summary_proj_to_labels",
+    "summary_type",       "summary_use_proj",       "n_ctx",
+    "output_past",        "predict_special_tokens", "reorder_and_upcast_attn"};
 
 void noteDropout(ConfigReader &reader, std::string_view key, ModelSpec &spec) {
   if (reader.dropout(key))
@@ -151,6 +152,7 @@ void readLlama(const json &root, ModelSpec &spec, Problems &problems) {
   spec.normEps = reader.number("rms_norm_eps", 1e-6);
   spec.initializerRange = reader.number("initializer_range", 0.02);
   spec.ropeTheta = reader.number("rope_theta", 10000.0);
+  reader.only("rope_interleaved", false);
   std::string activation = reader.text("hidden_act", "silu");
   if (activation != "silu" && activation != "swish")
     reader.unsupported("hidden_act", "expected \"silu\", but got " +

@@ -188,6 +188,9 @@ TEST_CASE("what changes the computation and is not known is unsupported") {
         std::string::npos);
   CHECK(unsupported(with(llama, R"("quantization_config": {"bits": 4})"))
             .find("#/quantization_config") != std::string::npos);
+  CHECK(unsupported(with(llama, R"("rope_interleaved": true)"))
+            .find("#/rope_interleaved: expected false, but got true") !=
+        std::string::npos);
   CHECK(unsupported(with(llama, R"("atention_bias": true)"))
             .find("did you mean \"attention_bias\"?") != std::string::npos);
   CHECK(unsupported(with(gpt2, R"("scale_attn_by_inverse_layer_idx": true)"))
@@ -210,7 +213,8 @@ TEST_CASE("keys that do not matter are ignored") {
     "use_cache": true, "tokenizer": "fast", "bos_token_id": [1, 2],
     "sequence_parallel_enabled": false, "selective_checkpoint_enabled": false,
     "torch_dtype": "bfloat16", "pretraining_tp": 1, "rope_scaling": null,
-    "attention_dropout": 0.0, "task_specific_params": {"a": {"b": 1}})"));
+    "attention_dropout": 0.0, "rope_interleaved": false,
+    "is_llama_config": true, "max_sequence_length": 2048, "task_specific_params": {"a": {"b": 1}})"));
 }
 
 TEST_CASE("what is no JSON object is refused") {
