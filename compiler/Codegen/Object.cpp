@@ -28,18 +28,24 @@ std::unique_ptr<TargetMachine> makeTargetMachine(const std::string &cpu,
                 "': " + error}};
     return nullptr;
   }
+  // Asked before a machine is made for it: LLVM would print a warning and go on.
+  std::unique_ptr<MCSubtargetInfo> known(
+      target->createMCSubtargetInfo(triple, /*CPU=*/"", /*Features=*/""));
+  if (!known || !known->isCPUStringValid(cpu)) {
+    failure = {cost::FailureKind::Usage,
+               {"expected a CPU name of '" + triple.str() + "', but got '" +
+                cpu + "'"}};
+    return nullptr;
+  }
   TargetOptions options;
   options.AllowFPOpFusion = FPOpFusion::Fast;
   options.VecLib = VectorLibrary::LIBMVEC;
   std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
       triple, cpu, /*Features=*/"", options, Reloc::PIC_, {},
       CodeGenOptLevel::Aggressive));
-  if (machine && !machine->getMCSubtargetInfo()->isCPUStringValid(cpu))
-    machine = nullptr;
   if (!machine)
-    failure = {cost::FailureKind::Usage,
-               {"expected a CPU name of '" + triple.str() + "', but got '" +
-                cpu + "'"}};
+    failure = {cost::FailureKind::Bug,
+               {"LLVM has no target machine for '" + triple.str() + "'"}};
   return machine;
 }
 

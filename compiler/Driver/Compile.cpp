@@ -109,18 +109,28 @@ bool Compilation::checkTarget() {
     return refuse(cost::FailureKind::Unsupported,
                   "expected target 'host', but got '" + options.target + "'");
   const cost::DTypes &types = plan.dtypes;
-  for (auto [field, type] : {std::pair{"param", types.param},
-                             {"compute", types.compute},
-                             {"reduce", types.reduce},
-                             {"grad", types.grad},
-                             {"master", types.master}})
-    if ((type != cost::DType::F32 && type != cost::DType::F64) ||
-        type != types.compute)
-      return refuse(cost::FailureKind::Unsupported,
-                    planName + "#/dtypes/" + field +
-                        ": expected all dtypes f32 or all f64 to compile for "
-                        "the host, but got " +
-                        std::string(cost::name(type)));
+  const std::pair<const char *, cost::DType> fields[] = {
+      {"param", types.param},
+      {"compute", types.compute},
+      {"reduce", types.reduce},
+      {"grad", types.grad},
+      {"master", types.master}};
+  auto refuseField = [&](const char *field, cost::DType type,
+                         const std::string &wanted) {
+    return refuse(cost::FailureKind::Unsupported,
+                  planName + "#/dtypes/" + field + ": expected " + wanted +
+                      " to compile for the host, but got " +
+                      std::string(cost::name(type)));
+  };
+  for (auto [field, type] : fields)
+    if (type != cost::DType::F32 && type != cost::DType::F64)
+      return refuseField(field, type, "f32 or f64");
+  for (auto [field, type] : fields)
+    if (type != types.compute)
+      return refuseField(field, type, "the dtype of compute (" +
+                                          std::string(cost::name(
+                                              types.compute)) +
+                                          ")");
   return true;
 }
 
