@@ -115,7 +115,7 @@ public:
     ModuleOp module = getOperation();
     plan::MeshAttr mesh = plan::MeshAttr::of(module);
     if (!mesh) {
-      module.emitError() << "expected attribute '" << plan::kMeshAttr
+      emitError(module.getLoc()) << "expected attribute '" << plan::kMeshAttr
                          << "' on the module, which sw-apply-plan sets";
       return signalPassFailure();
     }

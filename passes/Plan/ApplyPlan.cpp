@@ -160,13 +160,13 @@ private:
     if (plan.empty()) {
       if (auto text = module->getAttrOfType<StringAttr>(plan::kTextAttr))
         return text.str();
-      return module.emitError()
+      return emitError(module.getLoc())
              << "expected the option 'plan' or the module attribute '"
              << plan::kTextAttr << "' to give a plan";
     }
     auto buffer = llvm::MemoryBuffer::getFile(plan, /*IsText=*/true);
     if (!buffer)
-      return module.emitError() << "cannot read plan '" << plan
+      return emitError(module.getLoc()) << "cannot read plan '" << plan
                                 << "': " << buffer.getError().message();
     return (*buffer)->getBuffer().str();
   }
@@ -185,7 +185,7 @@ private:
     std::vector<cost::Violation> violations =
         cost::checkPlan(planned.program, planned.plan);
     for (const cost::Violation &violation : violations)
-      module.emitError() << "plan breaks rule '" << violation.rule
+      emitError(module.getLoc()) << "plan breaks rule '" << violation.rule
                          << "': " << violation.message;
     if (!violations.empty() || failed(expandPlan(module, planned)))
       return failure();

@@ -12,7 +12,7 @@ std::string variantName(const cost::Kind &kind, cost::Recompute policy) {
 
 LogicalResult report(ModuleOp module, const cost::Failure &refusal) {
   for (const std::string &message : refusal.messages)
-    module.emitError() << message;
+    emitError(module.getLoc()) << message;
   return failure();
 }
 
@@ -22,7 +22,7 @@ LogicalResult expandPlan(ModuleOp module, PlannedModule &planned) {
     for (const cost::StageRun &run : stage.runs) {
       int index = cost::kindIndex(planned.program, run.kind);
       if (index < 0)
-        return module.emitError()
+        return emitError(module.getLoc())
                << "expected a stage of the plan to run kinds of the program, "
                   "but got '"
                << run.kind << "'";
@@ -32,7 +32,7 @@ LogicalResult expandPlan(ModuleOp module, PlannedModule &planned) {
       std::string why;
       if (isNew &&
           !cost::planVariant(planned.plan, kind, variant, it->second, why))
-        return module.emitError() << "cannot shard kind '" << kind.name
+        return emitError(module.getLoc()) << "cannot shard kind '" << kind.name
                                   << "' as the plan says: " << why;
     }
   return success();
@@ -41,7 +41,7 @@ LogicalResult expandPlan(ModuleOp module, PlannedModule &planned) {
 LogicalResult readPlanText(ModuleOp module, cost::Plan &plan) {
   auto text = module->getAttrOfType<StringAttr>(plan::kTextAttr);
   if (!text)
-    return module.emitError() << "expected attribute '" << plan::kTextAttr
+    return emitError(module.getLoc()) << "expected attribute '" << plan::kTextAttr
                               << "' on the module, which sw-apply-plan sets";
   cost::Failure refusal;
   if (!cost::readPlan(text.getValue(), plan::kTextAttr, plan, refusal))
@@ -54,7 +54,7 @@ LogicalResult readPlannedModule(ModuleOp module, PlannedModule &planned) {
     return failure();
   auto program = module->getAttrOfType<StringAttr>(kProgramTextAttr);
   if (!program)
-    return module.emitError() << "expected attribute '" << kProgramTextAttr
+    return emitError(module.getLoc()) << "expected attribute '" << kProgramTextAttr
                               << "' on the module, which sw-apply-plan sets";
   cost::Failure refusal;
   if (!cost::readProgram(program.getValue(), kProgramTextAttr.str(),

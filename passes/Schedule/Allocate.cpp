@@ -237,7 +237,7 @@ private:
       return failure();
     ParameterAddresses parameters(planned);
     if (!parameters.isConsistent())
-      return module.emitError() << "expected shared parameters to lie alike on "
+      return emitError(module.getLoc()) << "expected shared parameters to lie alike on "
                                    "all stages, but they do not";
     std::map<std::string, Variant> variants;
     for (auto op : module.getOps<model::KindOp>()) {
@@ -256,7 +256,7 @@ private:
     Allocator allocator(planned, parameters);
     for (auto &[name, variant] : variants) {
       if (!variant.forward)
-        return module.emitError()
+        return emitError(module.getLoc())
                << "expected a forward function of '" << name << "'";
       if (failed(allocator.place(variant)))
         return failure();

@@ -28,7 +28,7 @@ public:
         cost::makeSchedule(plan.schedule, plan.pp, plan.microbatches());
     // Never trust the solver: the check shares no code with it.
     if (std::string wrong = cost::verify(schedule); !wrong.empty()) {
-      module.emitError() << "the schedule of the plan is wrong: " << wrong;
+      emitError(module.getLoc()) << "the schedule of the plan is wrong: " << wrong;
       return signalPassFailure();
     }
     for (auto stage : module.getOps<spmd::StageOp>()) {

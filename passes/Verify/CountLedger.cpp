@@ -434,7 +434,7 @@ bool countLedger(ModuleOp module, int64_t stageIndex, cost::Ledger &ledger) {
   ledger = {};
   auto text = module->getAttrOfType<StringAttr>(plan::kTextAttr);
   if (!text || !plan::MeshAttr::of(module)) {
-    module.emitError() << "expected attributes '" << plan::kTextAttr
+    emitError(module.getLoc()) << "expected attributes '" << plan::kTextAttr
                        << "' and '" << plan::kMeshAttr << "' on the module";
     return false;
   }
@@ -442,13 +442,13 @@ bool countLedger(ModuleOp module, int64_t stageIndex, cost::Ledger &ledger) {
   cost::Failure refusal;
   if (!cost::readPlan(text.getValue(), plan::kTextAttr, plan, refusal)) {
     for (const std::string &message : refusal.messages)
-      module.emitError() << message;
+      emitError(module.getLoc()) << message;
     return false;
   }
   for (auto stage : module.getOps<spmd::StageOp>())
     if (stage.getIndex() == stageIndex)
       return succeeded(Counter(module, stage, plan, ledger).run());
-  module.emitError() << "expected a spmd.stage with index " << stageIndex
+  emitError(module.getLoc()) << "expected a spmd.stage with index " << stageIndex
                      << ", but found none";
   return false;
 }
