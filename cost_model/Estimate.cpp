@@ -86,7 +86,8 @@ public:
       work.push_back(workOf(stage));
     addShared();
     const Timeline timeline =
-        runPipeline(plan.schedule, plan.microbatches(), pipelineTimes());
+        runPipeline(plan.schedule, plan.microbatches(), pipelineTimes(),
+                    &cache.schedules);
 
     size_t last = 0;
     Seconds latest(-1);
@@ -156,8 +157,8 @@ private:
           shares = shares || !parameter.shared.empty();
       if (!shares)
         continue;
-      const ParameterBlock block =
-          sharedBlock(plan, program, static_cast<int64_t>(stage));
+      const ParameterBlock &block =
+          cache.shared(program, plan, static_cast<int64_t>(stage));
       const BlockTimes times = blockTimes(plan, hardware, block);
       work[stage].reduce += times.reduce;
       work[stage].largestReduce =
@@ -332,6 +333,22 @@ const LayerProfile &EstimateCache::layer(const Program &program,
                                           hardware, profile))
                 .first;
   }
+  return found->second;
+}
+
+const ParameterBlock &EstimateCache::shared(const Program &program,
+                                            const Plan &plan, int64_t stage) {
+  // The block depends on which kinds the stage runs, not on how many layers.
+  int64_t kinds = 0;
+  for (const StageRun &run : plan.stages[static_cast<size_t>(stage)].runs)
+    kinds |= int64_t(1) << kindIndex(program, run.kind);
+  Key at = key(plan, 0, Recompute::None);
+  at[0] = kinds;
+  at[10] = plan.dp;
+  at[11] = plan.zero;
+  auto found = sharedBlocks.find(at);
+  if (found == sharedBlocks.end())
+    found = sharedBlocks.emplace(at, sharedBlock(plan, program, stage)).first;
   return found->second;
 }
 

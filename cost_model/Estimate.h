@@ -6,6 +6,7 @@
 #include "cost_model/Layout.h"
 #include "cost_model/Ledger.h"
 #include "cost_model/Profile.h"
+#include "cost_model/Timeline.h"
 
 #include <array>
 #include <map>
@@ -70,12 +71,17 @@ public:
                             Recompute policy);
   const LayerFacts &facts(const Program &program, const Plan &plan, int kind,
                           Recompute policy);
+  /// sharedBlock of a stage.
+  const ParameterBlock &shared(const Program &program, const Plan &plan,
+                               int64_t stage);
+  ScheduleCache schedules;
 
 private:
   using Key = std::array<int64_t, 12>;
   static Key key(const Plan &plan, int kind, Recompute policy);
   std::map<Key, LayerProfile> layers;
   std::map<Key, LayerFacts> layerFactsOf;
+  std::map<Key, ParameterBlock> sharedBlocks;
 };
 
 /// Composes layer profiles over stages and schedule (discrete events; a

@@ -299,24 +299,38 @@ Schedule makeInterleavedSchedule(int64_t stages, int64_t chunks,
   return schedule;
 }
 
+const Schedule &ScheduleCache::get(ScheduleKind kind, int64_t stages,
+                                   int64_t chunks, int64_t microbatches) {
+  const std::array<int64_t, 4> key{static_cast<int64_t>(kind), stages, chunks,
+                                   microbatches};
+  auto found = schedules.find(key);
+  if (found == schedules.end())
+    found = schedules
+                .emplace(key, chunks > 1
+                                  ? makeInterleavedSchedule(stages, chunks,
+                                                            microbatches)
+                                  : makeSchedule(kind, stages, microbatches))
+                .first;
+  return found->second;
+}
+
 Timeline runPipeline(ScheduleKind kind, int64_t microbatches,
-                     const PipelineTimes &times) {
+                     const PipelineTimes &times, ScheduleCache *cache) {
+  ScheduleCache own;
+  ScheduleCache &schedules = cache ? *cache : own;
   const int64_t stages = times.stages;
-  if (times.chunks > 1)
-    return runSchedule(
-        makeInterleavedSchedule(stages, times.chunks, microbatches), times);
-  if (stages == 1) { // nothing to wait for: no events needed
+  if (stages == 1 && times.chunks == 1) { // nothing to wait for: no events
     Timeline timeline;
-    const StageTimes &own = times.times[0];
-    const Seconds busy = static_cast<double>(microbatches) *
-                         (own.forward + own.backwardData + own.backwardWeight);
+    const StageTimes &stage = times.times[0];
+    const Seconds busy =
+        static_cast<double>(microbatches) *
+        (stage.forward + stage.backwardData + stage.backwardWeight);
     timeline.stages.push_back({busy, busy, Seconds(0), Seconds(0)});
     return timeline;
   }
-  if (kind == ScheduleKind::OneFOneB)
+  if (kind == ScheduleKind::OneFOneB && times.chunks == 1)
     for (int64_t run = 2 * stages + 2; run < microbatches; run *= 2) {
-      const Schedule schedule = makeSchedule(kind, stages, run);
-      Simulation simulation(schedule, times);
+      Simulation simulation(schedules.get(kind, stages, 1, run), times);
       simulation.run();
       double shift = 0;
       int64_t period = 1;
@@ -337,7 +351,8 @@ Timeline runPipeline(ScheduleKind kind, int64_t microbatches,
       }
       return timeline;
     }
-  return runSchedule(makeSchedule(kind, stages, microbatches), times);
+  return runSchedule(schedules.get(kind, stages, times.chunks, microbatches),
+                     times);
 }
 
 } // namespace shardwright::cost

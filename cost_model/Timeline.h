@@ -8,6 +8,8 @@
 
 #include "cost_model/Schedule.h"
 
+#include <array>
+#include <map>
 #include <vector>
 
 namespace shardwright::cost {
@@ -51,11 +53,22 @@ Timeline runSchedule(const Schedule &schedule, const PipelineTimes &times);
 Schedule makeInterleavedSchedule(int64_t stages, int64_t chunks,
                                  int64_t microbatches);
 
+/// Remembers schedules; not for several threads at once.
+class ScheduleCache {
+public:
+  const Schedule &get(ScheduleKind kind, int64_t stages, int64_t chunks,
+                      int64_t microbatches);
+
+private:
+  std::map<std::array<int64_t, 4>, Schedule> schedules;
+};
+
 /// The same as runSchedule(makeSchedule(...)) or, for chunks > 1, of
 /// makeInterleavedSchedule, but 1F1B is only run until its steady state
 /// repeats, and the rest is extrapolated.
 Timeline runPipeline(ScheduleKind kind, int64_t microbatches,
-                     const PipelineTimes &times);
+                     const PipelineTimes &times,
+                     ScheduleCache *cache = nullptr);
 
 } // namespace shardwright::cost
 
