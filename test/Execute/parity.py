@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Every plan must train as one rank does, and do exactly what was predicted.
+
+For each plan: compile it, train five steps on host ranks, and compare with the
+run of one rank without any sharding: losses, gradient norms, the gradients of
+the last step and the parameters after it, in f64 to 1e-10 (Adam's eps at 1e-3,
+so that its division does not magnify rounding). In the same run the predicted
+ledger (cost model), the counted one (partitioned IR; `compile` refuses to write
+a program whose two ledgers differ) and the measured one (the runtime) must be
+equal as integers.
+
+  parity.py --shardwright BIN --work DIR [--set named|random|all] [--count 100]
+            [--seed 1] [--model llama-tiny] [--mpi N] [--jobs 2]
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import plans
+import tensors
+
+HERE = pathlib.Path(__file__).resolve().parent
+GOLDEN = HERE.parent / "golden"
+TOLERANCE = 1e-10
+STEPS = 5
+BATCH = 8
+MPI_ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "OMPI_MCA_btl_base_warn_component_unused": "0",
+}
+
+
+class Broken(Exception):
+    pass
+
+
+def run(command, **arguments):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          timeout=600, **arguments)
+    if done.returncode != 0:
+        raise Broken("%s\nexit code %d\n%s%s" % (" ".join(map(str, command)), done.returncode,
+                                                 done.stdout[-2000:], done.stderr[-2000:]))
+    return done.stdout
+
+
+class Model:
+    def __init__(self, shardwright, name, work):
+        self.name, self.config = name, GOLDEN / name / "config.json"
+        self.shardwright, self.work = shardwright, work / name
+        self.work.mkdir(parents=True, exist_ok=True)
+        sequence = json.loads((GOLDEN / name / "golden.json").read_text())["run"]["sequence"]
+        facts = json.loads(run([shardwright, "inspect", self.config, "--sequence", sequence,
+                                "--json"]))
+        self.facts = {"name": facts["model"], "sha256": facts["sha256"], "sequence": sequence,
+                      "layers": facts["layers"]}
+
+    def train(self, plan, ranks, mpi=False, keep=False):
+        """Steps, tensors and summary of a run under `plan`."""
+        stem = self.work / (plans.describe(plan) + ("-" + plan["dtypes"]["compute"]))
+        program, dump = str(stem) + ".exe", str(stem) + (".mpi" if mpi else "") + ".safetensors"
+        if not os.path.exists(program):
+            path = pathlib.Path(str(stem) + ".plan.json")
+            path.write_text(json.dumps(plan))
+            run([self.shardwright, "compile", self.config, "--plan", path, "-o", program])
+        command = [program, "--steps", STEPS, "--data", GOLDEN / "corpus.txt", "--seed", 7,
+                   "--lr", 1e-3, "--eps", 1e-3, "--json", "--dump", dump, "--timeout", 60]
+        environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
+        if mpi:
+            environment.update(MPI_ENVIRONMENT)
+            command = ["mpirun.openmpi", "-n", ranks] + command
+        else:
+            command += ["--ranks", ranks]
+        lines = [json.loads(line) for line in run(command, env=environment).splitlines()]
+        result = tensors.read(dump)
+        bits = pathlib.Path(dump).read_bytes()
+        if not keep:
+            os.unlink(dump)
+            if not mpi:
+                os.unlink(program)
+        return lines[:-1], result, lines[-1]["summary"], bits
+
+
+def check(model, reference, plan, mpi):
+    """Problems of one plan, as messages."""
+    parallel = plan["parallel"]
+    ranks = parallel["dp"] * parallel["tp"] * parallel["pp"]
+    steps, found, summary, bits = model.train(plan, ranks, keep=mpi)
+    problems = []
+    for expected, got in zip(reference[0], steps, strict=True):
+        for key in ("loss", "grad_norm"):
+            if not abs(expected[key] - got[key]) <= TOLERANCE * max(1.0, abs(expected[key])):
+                problems.append("step %d: expected %s %.17g, but got %.17g" % (
+                    got["step"], key, expected[key], got[key]))
+    for prefix in ("grad:", "param:"):
+        problems += tensors.differences(reference[1], found, prefix, TOLERANCE)
+    for key in ("ledger_equals_prediction", "ledger_equal_on_ranks_of_a_stage",
+                "ledger_equal_in_all_steps"):
+        if summary[key] is not True:
+            problems.append("expected %s to be true, but got %s" % (key, summary[key]))
+    if mpi:
+        mpi_steps, _, mpi_summary, mpi_bits = model.train(plan, ranks, mpi=True)
+        if mpi_bits != bits or [(s["loss"], s["grad_norm"]) for s in steps] != [
+                (s["loss"], s["grad_norm"]) for s in mpi_steps]:
+            problems.append("threads and MPI give different bits")
+        if mpi_summary["ledger_equals_prediction"] is not True:
+            problems.append("under MPI the ledger differs from the prediction")
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shardwright", required=True)
+    parser.add_argument("--work", required=True, type=pathlib.Path)
+    parser.add_argument("--set", choices=["named", "random", "all"], default="all")
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--model", action="append")
+    parser.add_argument("--mpi", type=int, default=0, help="also run every Nth plan under MPI")
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+
+    failed = count = 0
+    for name in arguments.model or ["llama-tiny", "gpt2-tiny"]:
+        model = Model(arguments.shardwright, name, arguments.work)
+        alone = plans.plan(model.facts, micro=BATCH, batch=BATCH)
+        reference = model.train(alone, 1)
+        todo = []
+        if arguments.set in ("named", "all"):
+            todo += plans.named(model.facts, BATCH)
+        if arguments.set in ("random", "all"):
+            todo += plans.drawn(model.facts, arguments.count // 2, arguments.seed, BATCH)
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            futures = [(plan, pool.submit(check, model, reference, plan,
+                                          arguments.mpi and i % arguments.mpi == 0))
+                       for i, plan in enumerate(todo)]
+            for plan, future in futures:
+                count += 1
+                try:
+                    problems = future.result()
+                except (Broken, ValueError, KeyError, OSError) as error:
+                    problems = [str(error)]
+                if problems:
+                    failed += 1
+                    print("%s %s\n  %s" % (name, plans.describe(plan), "\n  ".join(problems[:6])),
+                          flush=True)
+    print("parity: %d plans, %d failed" % (count, failed))
+    return 1 if failed or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

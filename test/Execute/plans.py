@@ -1,0 +1,114 @@
+"""Plans that the execution tests draw: named ones and random ones.
+
+A plan is written here by hand, field by field, as a user would write one; the
+tools only check it.
+"""
+import json
+import random
+
+LAYER_KIND = "dense"
+
+
+def stages(layers_per_stage, recompute, full_layers=None):
+    """Run lists: embedding on the first stage, head on the last.
+
+    `full_layers` of each stage are recomputed in full and the others not at
+    all; None applies `recompute` to every layer.
+    """
+    result = []
+    for index, layers in enumerate(layers_per_stage):
+        runs = []
+        if index == 0:
+            runs.append(["embed", 1, "none"])
+        full = layers if recompute == "full" else 0
+        if full_layers is not None:
+            full = min(full_layers, layers)
+        if full:
+            runs.append([LAYER_KIND, full, "full"])
+        if layers - full:
+            runs.append([LAYER_KIND, layers - full, "none" if recompute == "full" else recompute])
+        if index == len(layers_per_stage) - 1:
+            runs.append(["head", 1, "none"])
+        result.append({"runs": runs})
+    return result
+
+
+def even(layers, pp):
+    return [layers // pp + (1 if i < layers % pp else 0) for i in range(pp)]
+
+
+def plan(model, dp=1, tp=1, pp=1, sp=False, zero=0, micro=1, batch=8, recompute="none",
+         schedule="1f1b", layers=None, full_layers=None, dtype="f64"):
+    """A plan.json value. `model` has name, sha256, sequence and layers."""
+    split = layers or even(model["layers"], pp)
+    return {
+        "schema": "shardwright.plan/1",
+        "model": {"name": model["name"], "sha256": model["sha256"]},
+        "cluster": {"name": "host", "sha256": ""},
+        "mesh": [{"axis": "pp", "size": pp}, {"axis": "dp", "size": dp}, {"axis": "tp", "size": tp}],
+        "parallel": {"dp": dp, "tp": tp, "pp": pp, "cp": 1, "cp_kind": "none", "ep": 1, "etp": 1,
+                     "sp": sp, "zero": zero, "zero_axes": ["dp"] if zero else []},
+        "batch": {"global": batch, "micro": micro, "sequence": model["sequence"]},
+        "schedule": {"kind": schedule, "chunks": 1},
+        "stages": stages(split, recompute, full_layers),
+        "dtypes": {key: dtype for key in ("param", "compute", "reduce", "grad", "master")},
+        "expert_rows_max": 0,
+    }
+
+
+def describe(value):
+    """A file-name-safe word for a plan: dp2-tp2-sp-pp2-z1-m4-full."""
+    parallel, batch = value["parallel"], value["batch"]
+    parts = [axis + str(parallel[axis]) for axis in ("dp", "tp", "pp") if parallel[axis] > 1]
+    if parallel["sp"]:
+        parts.append("sp")
+    microbatches = batch["global"] // (parallel["dp"] * batch["micro"])
+    parts += ["z%d" % parallel["zero"], "m%d" % microbatches, value["schedule"]["kind"]]
+    per_stage = []
+    for stage in value["stages"]:
+        per_stage.append("".join("%d%s" % (count, policy[0]) for kind, count, policy in stage["runs"]
+                                 if kind == LAYER_KIND))
+    return "-".join(parts + per_stage)
+
+
+def named(model, batch=8):
+    """Every combination that must hold: ten layouts, ZeRO 0 and 1, one and four
+    microbatches, recompute none and full."""
+    layers = model["layers"]
+    uneven = [layers - 1, 1]
+    layouts = [
+        dict(dp=2), dict(tp=2), dict(tp=2, sp=True), dict(pp=2), dict(pp=2, layers=uneven),
+        dict(tp=4), dict(dp=2, tp=2), dict(dp=2, pp=2), dict(tp=2, pp=2),
+        dict(dp=2, tp=2, pp=2), dict(dp=2, tp=2, pp=2, sp=True),
+    ]
+    for layout in layouts:
+        for zero in (0, 1):
+            for microbatches in (1, 4):
+                for recompute in ("none", "full"):
+                    micro = batch // (layout.get("dp", 1) * microbatches)
+                    yield plan(model, zero=zero, micro=micro, batch=batch, recompute=recompute, **layout)
+
+
+def drawn(model, count, seed, batch=8):
+    """`count` random legal plans; the same for the same seed."""
+    generator = random.Random(seed)
+    seen = set()
+    while len(seen) < count:
+        tp = generator.choice([1, 1, 2, 4])
+        dp = generator.choice([1, 2, 4])
+        pp = generator.choice([p for p in (1, 2, 3) if p <= model["layers"]])
+        if dp * tp * pp > 12:
+            continue
+        per_rank = batch // dp
+        micro = generator.choice([m for m in (1, 2, 4, 8) if per_rank % m == 0])
+        cuts = sorted(generator.sample(range(1, model["layers"]), pp - 1))
+        split = [b - a for a, b in zip([0] + cuts, cuts + [model["layers"]])]
+        value = plan(model, dp=dp, tp=tp, pp=pp, sp=tp > 1 and generator.random() < 0.5,
+                     zero=generator.choice([0, 1]), micro=micro, batch=batch,
+                     recompute=generator.choice(["none", "selective", "full"]), layers=split,
+                     schedule=generator.choice(["1f1b", "gpipe"]),
+                     full_layers=generator.choice([None, None, 1]))
+        text = json.dumps(value)
+        if text not in seen:
+            seen.add(text)
+            yield value
