@@ -273,21 +273,23 @@ CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
   return best;
 }
 
-Seconds transferTime(const Hardware &hardware, Bytes bytes, int64_t stride) {
-  if (bytes.count() == 0)
+Seconds transferTime(const Hardware &hardware, Bytes bytes, int64_t stride,
+                     int64_t stages) {
+  if (bytes.count() == 0 || stages <= 1)
     return Seconds(0);
   const CollectiveFabric &fabric = hardware.fabric;
   const int64_t perNode = hardware.ranksPerNode();
-  if (stride < perNode || hardware.levels.size() < 2)
+  if (checkedMul(stride, stages) <= perNode || hardware.levels.size() < 2)
     return fabric.launch +
            bytes / BytesPerSecond(hardware.levels.front().bandwidth.count() *
                                   fabric.p2pFraction);
   const Level &net = hardware.levels[1];
-  const double share = static_cast<double>(net.nics) * net.bandwidth.count() *
-                       fabric.nicFraction / static_cast<double>(perNode) /
-                       net.oversubscription;
+  const double senders = static_cast<double>(std::min(stride, perNode));
+  const double share = static_cast<double>(net.nics) * net.bandwidth.count() /
+                       senders / net.oversubscription;
   return fabric.p2pLatency +
-         bytes / BytesPerSecond(std::min(net.bandwidth.count(), share));
+         bytes / BytesPerSecond(fabric.nicFraction *
+                                std::min(net.bandwidth.count(), share));
 }
 
 double wireBytes(Collective collective, Bytes payload, int64_t ranks) {

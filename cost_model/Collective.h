@@ -54,9 +54,11 @@ inline Seconds collectiveTime(const Hardware &hardware, Collective collective,
   return priceCollective(hardware, collective, payload, placement).time;
 }
 
-/// Time of one send and its receive between ranks `stride` apart, when all
-/// ranks of a node send at once.
-Seconds transferTime(const Hardware &hardware, Bytes bytes, int64_t stride);
+/// Time of one send and its receive between neighbours of a pipeline of
+/// `stages` stages, `stride` ranks apart, over its slowest border: one between
+/// nodes if the pipeline leaves a node. All ranks of a stage send at once.
+Seconds transferTime(const Hardware &hardware, Bytes bytes, int64_t stride,
+                     int64_t stages);
 
 /// Bytes that leave a rank under a ring: all-reduce 2(n-1)/n of the payload,
 /// reduce-scatter (n-1)/n, all-gather (n-1) payloads. Derived, for display.

@@ -85,9 +85,8 @@ public:
     for (const Stage &stage : plan.stages)
       work.push_back(workOf(stage));
     addShared();
-    const Timeline timeline =
-        runPipeline(plan.schedule, plan.microbatches(), pipelineTimes(),
-                    &cache.schedules);
+    const Timeline timeline = runPipeline(plan.schedule, plan.microbatches(),
+                                          pipelineTimes(), &cache.schedules);
 
     size_t last = 0;
     Seconds latest(-1);
@@ -212,7 +211,7 @@ private:
                               placeGroup(plan.tp, 1, hardware.ranksPerNode()));
     }
     times.sendForward = times.sendBackward =
-        transferTime(hardware, sent, plan.dp * plan.tp) + gather;
+        transferTime(hardware, sent, plan.dp * plan.tp, plan.pp) + gather;
     times.overlapTransfers = profile.overlapTransfers;
     return times;
   }

@@ -305,12 +305,12 @@ const Schedule &ScheduleCache::get(ScheduleKind kind, int64_t stages,
                                    microbatches};
   auto found = schedules.find(key);
   if (found == schedules.end())
-    found = schedules
-                .emplace(key, chunks > 1
-                                  ? makeInterleavedSchedule(stages, chunks,
-                                                            microbatches)
-                                  : makeSchedule(kind, stages, microbatches))
-                .first;
+    found =
+        schedules
+            .emplace(key, chunks > 1 ? makeInterleavedSchedule(stages, chunks,
+                                                               microbatches)
+                                     : makeSchedule(kind, stages, microbatches))
+            .first;
   return found->second;
 }
 

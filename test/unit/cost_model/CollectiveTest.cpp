@@ -43,7 +43,7 @@ TEST_CASE("nothing to do takes no time") {
                        Placement{8, 8, 1, 1}) == Seconds(0));
   CHECK(collectiveTime(hardware, Collective::Slice, Bytes(1000),
                        Placement{8, 8, 1, 1}) == Seconds(0));
-  CHECK(transferTime(hardware, Bytes(0), 8) == Seconds(0));
+  CHECK(transferTime(hardware, Bytes(0), 8, 2) == Seconds(0));
 }
 
 TEST_CASE("a large ring all-reduce on one A100 node, by hand") {
@@ -128,13 +128,17 @@ TEST_CASE("measured collectives are met") {
 }
 
 TEST_CASE("transfers between nodes share the NICs of a node") {
-  // 8 ranks send at once over 8 NICs of 25 GB/s at 0.96: 24 GB/s each.
   const Hardware hardware = shipped("dgx-a100");
-  CHECK(transferTime(hardware, Bytes(24'000'000), 8).count() ==
+  // 8 ranks send at once over 8 NICs of 25 GB/s at 0.96: 24 GB/s each.
+  CHECK(transferTime(hardware, Bytes(24'000'000), 8, 2).count() ==
         Approx(22e-6 + 1e-3));
-  // NVLink: 300 GB/s at 0.91 inside a node.
-  CHECK(transferTime(hardware, Bytes(273'000'000), 4).count() ==
+  // Stages of 4 ranks, 4 of them: the second border leaves the node.
+  CHECK(transferTime(hardware, Bytes(24'000'000), 4, 4).count() ==
+        Approx(22e-6 + 1e-3));
+  // Two of them stay inside: NVLink, 300 GB/s at 0.91.
+  CHECK(transferTime(hardware, Bytes(273'000'000), 4, 2).count() ==
         Approx(6e-6 + 1e-3));
+  CHECK(transferTime(hardware, Bytes(1000), 8, 1) == Seconds(0));
 }
 
 TEST_CASE("wire bytes of a ring") {

@@ -1,6 +1,7 @@
-//===- Profile.cpp - Reads shardwright.profile/1 --------------------------===//
-#include "cost_model/Profile.h"
+//===- ProfileJson.cpp - Reads shardwright.profile/1
+//--------------------------===//
 #include "cost_model/JsonReader.h"
+#include "cost_model/Profile.h"
 #include "cost_model/ShippedData.h"
 
 namespace shardwright::cost {
@@ -85,7 +86,12 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
     overlap.finish();
   }
   result.scatterTransfers = object.boolean("scatter_transfers");
-  result.launch = Seconds(object.number("launch_seconds"));
+  {
+    JsonObject launch = object.child("launch");
+    result.launch = Seconds(launch.number("seconds"));
+    launch.source();
+    launch.finish();
+  }
   {
     JsonObject update = object.child("update");
     result.stateBytesPerParameter = update.number("state_bytes_per_parameter");
