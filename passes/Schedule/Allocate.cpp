@@ -17,6 +17,9 @@ int64_t aligned(int64_t bytes) {
   return cost::roundUp(bytes, cost::arenaAlignment);
 }
 
+/// While groups are formed: the number that an op had.
+constexpr llvm::StringLiteral kOldGroup("fusion_group_before");
+
 /// Functions of one kind under one policy; null where there is none.
 struct Variant {
   const cost::Kind *kind = nullptr;
@@ -128,25 +131,42 @@ private:
     return success();
   }
 
-  /// Places all other values; takes fusion groups apart if they cost memory.
+  /// Places all other values. An op stays in the fusion group of the op before
+  /// it as long as that takes no more workspace than kernels of single ops.
   int64_t placeInside(ArrayRef<model::KindOp> functions,
                       AddressMap &addresses) {
-    AddressMap grouped = addresses;
-    int64_t groupedBytes = placeValues(functions, grouped, /*grouped=*/true);
-    int64_t bytes = placeValues(functions, addresses, /*grouped=*/false);
-    if (groupedBytes <= bytes) {
-      addresses = std::move(grouped);
-      return groupedBytes;
-    }
+    SmallVector<std::pair<Operation *, Operation *>> joined;
     for (model::KindOp function : functions) {
+      Operation *before = nullptr;
       int64_t number = 0;
-      for (Operation &op : function.getBody().front())
-        if (op.hasAttr(kFusionGroupAttr))
-          op.setAttr(kFusionGroupAttr,
-                     IntegerAttr::get(IntegerType::get(op.getContext(), 64),
-                                      number++));
+      for (Operation &op : function.getBody().front()) {
+        Attribute group = op.getAttr(kFusionGroupAttr);
+        if (group && before && before->getAttr(kOldGroup) == group)
+          joined.push_back({before, &op});
+        before = group ? &op : nullptr;
+        if (!group)
+          continue;
+        op.setAttr(kOldGroup, group);
+        op.setAttr(kFusionGroupAttr,
+                   IntegerAttr::get(cast<IntegerAttr>(group).getType(),
+                                    number++));
+      }
     }
-    return bytes;
+    auto bytesNow = [&] {
+      AddressMap copy = addresses;
+      return placeValues(functions, copy);
+    };
+    int64_t bytes = bytesNow();
+    for (auto [before, op] : joined) {
+      Attribute alone = op->getAttr(kFusionGroupAttr);
+      op->setAttr(kFusionGroupAttr, before->getAttr(kFusionGroupAttr));
+      if (bytesNow() > bytes)
+        op->setAttr(kFusionGroupAttr, alone);
+    }
+    for (model::KindOp function : functions)
+      for (Operation &op : function.getBody().front())
+        op.removeAttr(kOldGroup);
+    return placeValues(functions, addresses);
   }
 
   void annotate(model::KindOp op, const AddressMap &addresses, int64_t bytes) {

@@ -50,11 +50,11 @@ def AllocatePass : Pass<"sw-allocate", "::mlir::ModuleOp"> {
     Values that leave a function lie at their place from the start: saved
     values in the slot, gradients of parameters in the accumulators (results
     there are added to what the buffer holds, as is the loss), the stream where
-    the next layer reads it. Kept values lie at the start of the workspace,
-    alike in the data and the weight gradient. All other values are packed
-    behind them by `pack`, which is what the predicted ledger uses. A fusion
-    group counts as one point in time; groups are taken apart in a function
-    whose workspace would grow by them.
+    the next layer reads it. All other values are packed into the workspace by
+    `pack`, which is what the predicted ledger uses; data and weight gradient
+    are packed as one, because kept values live from the one into the other. The
+    ops of a fusion group count as one point in time; an op leaves its group
+    where the workspace would grow by it.
 
     ```mlir
     %y = model.contract %x, %w ... {spmd.address = [#rt.addr<workspace, 1024>]}

@@ -29,8 +29,7 @@ struct Buffer {
 
 class Placer {
 public:
-  Placer(AddressMap &addresses, bool grouped)
-      : addresses(addresses), grouped(grouped) {}
+  explicit Placer(AddressMap &addresses) : addresses(addresses) {}
 
   void add(model::KindOp function) {
     setTimes(function);
@@ -65,7 +64,7 @@ private:
     Attribute groupNumber;
     for (Operation &op : function.getBody().front().without_terminator()) {
       Attribute number = op.getAttr(kFusionGroupAttr);
-      if (!grouped || !number || number != groupNumber)
+      if (!number || number != groupNumber)
         group.clear();
       groupNumber = number;
       group.push_back(&op);
@@ -138,7 +137,6 @@ private:
   }
 
   AddressMap &addresses;
-  bool grouped;
   int now = 0;
   llvm::DenseMap<Operation *, Time> times;
   std::vector<Buffer> buffers;
@@ -148,9 +146,8 @@ private:
 
 } // namespace
 
-int64_t placeValues(ArrayRef<model::KindOp> functions, AddressMap &addresses,
-                    bool grouped) {
-  Placer placer(addresses, grouped);
+int64_t placeValues(ArrayRef<model::KindOp> functions, AddressMap &addresses) {
+  Placer placer(addresses);
   for (model::KindOp function : functions)
     placer.add(function);
   return placer.place();

@@ -30,9 +30,9 @@ using AddressMap = llvm::DenseMap<mlir::Value, Address>;
 /// - an all-reduce works in the buffer of what it reads, unless that is an
 ///   argument, or returned, or read again later; all members of such a chain
 ///   lie where one of them has to lie;
-/// - with `grouped`, the ops of one fusion group are one point in time.
+/// - the ops of one fusion group are one point in time.
 int64_t placeValues(llvm::ArrayRef<model::KindOp> functions,
-                    AddressMap &addresses, bool grouped);
+                    AddressMap &addresses);
 
 } // namespace shardwright
 
