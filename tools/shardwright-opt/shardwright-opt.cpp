@@ -1,4 +1,5 @@
 //===- shardwright-opt.cpp - Pass driver for tests and compiler work ------===//
+#include "compiler/Pipelines/Pipelines.h"
 #include "dialects/Model/IR/ModelDialect.h"
 #include "dialects/Plan/IR/PlanDialect.h"
 #include "dialects/Rt/IR/RtDialect.h"
@@ -15,6 +16,7 @@ int main(int argc, char **argv) {
                   shardwright::plan::PlanDialect, shardwright::rt::RtDialect,
                   shardwright::spmd::SpmdDialect>();
   shardwright::registerPasses();
+  shardwright::registerPipelines();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
