@@ -32,7 +32,7 @@ struct JobResult {
 /// Ranks as threads of this process. After a failure ranks get
 /// `graceSeconds` to notice before they count as stuck.
 JobResult runOnThreads(const JobOptions &options, const RankFunction &function,
-                       double graceSeconds = 3);
+                       double graceSeconds = 2);
 
 /// This process as rank of an MPI job. Ranks past the mesh only wait for the
 /// others. Collective over MPI's world.

@@ -27,12 +27,8 @@ MpiTransport::~MpiTransport() {
   for (auto &in : incoming)
     if (in && in->posted && !in->here)
       left.push_back(&in->request);
-  for (MPI_Request *request : left) {
-    mpi.Cancel(request);
-    // A cancelled receive completes at the next test.
-    for (int i = 0; i < 1000 && !test(*request); ++i)
-      sched_yield();
-  }
+  for (MPI_Request *request : left)
+    giveUp(*request);
   // Sends that nobody took after a poison: small ones are gone already; give
   // the others up.
   for (Outgoing &out : outgoing)
@@ -60,6 +56,15 @@ bool MpiTransport::test(MPI_Request &request) {
   MPI_Status status;
   mpi.Test(&request, &flag, &status);
   return flag != 0;
+}
+
+void MpiTransport::giveUp(MPI_Request &request) {
+  if (test(request))
+    return;
+  mpi.Cancel(&request);
+  // A cancelled receive completes at the next tests.
+  for (int i = 0; i < 1000 && !test(request); ++i)
+    sched_yield();
 }
 
 bool MpiTransport::isPoisoned() {
@@ -170,11 +175,14 @@ Wait MpiTransport::consume(int peer, Deadline deadline, const Sink &sink) {
                 peer, DataTag, communicator, &requests.back());
     }
     size_t done = 0;
-    return waitUntil(deadline, [&] {
+    const Wait wait = waitUntil(deadline, [&] {
       while (done < requests.size() && test(requests[done]))
         ++done;
       return done == requests.size();
     });
+    for (; done < requests.size(); ++done) // the memory is the caller's again
+      giveUp(requests[done]);
+    return wait;
   }
   // One piece travels while the one before is added.
   bounce.resize(static_cast<size_t>(2 * pieceBytes));
@@ -192,8 +200,11 @@ Wait MpiTransport::consume(int peer, Deadline deadline, const Sink &sink) {
     const int64_t index = at / pieceBytes % 2;
     const Wait wait =
         waitUntil(deadline, [&] { return test(requests[index]); });
-    if (wait != Wait::Ready)
+    if (wait != Wait::Ready) {
+      for (MPI_Request &request : requests)
+        giveUp(request);
       return wait;
+    }
     sink.take(at, bounce.data() + index * pieceBytes,
               std::min(pieceBytes, bytes - at));
   }

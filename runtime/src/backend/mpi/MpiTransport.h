@@ -54,6 +54,8 @@ private:
   };
 
   bool test(MPI_Request &request);
+  /// Cancels a receive.
+  void giveUp(MPI_Request &request);
   /// Tests until done() holds, yielding; looks for poison between.
   template <typename Done> Wait waitUntil(Deadline deadline, const Done &done);
   bool isPoisoned();
