@@ -15,8 +15,10 @@ equal as integers.
 import argparse
 import concurrent.futures
 import json
+import math
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -28,6 +30,7 @@ GOLDEN = HERE.parent / "golden"
 TOLERANCE = 1e-10
 STEPS = 5
 BATCH = 8
+TRAINING = ["--data", GOLDEN / "corpus.txt", "--seed", 7, "--lr", 1e-3, "--eps", 1e-3]
 MPI_ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -54,44 +57,47 @@ class Model:
     def __init__(self, shardwright, name, work):
         self.name, self.config = name, GOLDEN / name / "config.json"
         self.shardwright, self.work = shardwright, work / name
-        self.work.mkdir(parents=True, exist_ok=True)
+        # A program of an earlier compiler must not be taken for one of this.
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir(parents=True)
         sequence = json.loads((GOLDEN / name / "golden.json").read_text())["run"]["sequence"]
         facts = json.loads(run([shardwright, "inspect", self.config, "--sequence", sequence,
                                 "--json"]))
         self.facts = {"name": facts["model"], "sha256": facts["sha256"], "sequence": sequence,
                       "layers": facts["layers"]}
 
-    def train(self, plan, ranks, mpi=False, keep=False):
-        """Steps, tensors and summary of a run under `plan`."""
-        stem = self.work / (plans.describe(plan) + ("-" + plan["dtypes"]["compute"]))
-        program, dump = str(stem) + ".exe", str(stem) + (".mpi" if mpi else "") + ".safetensors"
-        if not os.path.exists(program):
-            path = pathlib.Path(str(stem) + ".plan.json")
-            path.write_text(json.dumps(plan))
-            run([self.shardwright, "compile", self.config, "--plan", path, "-o", program])
-        command = [program, "--steps", STEPS, "--data", GOLDEN / "corpus.txt", "--seed", 7,
-                   "--lr", 1e-3, "--eps", 1e-3, "--json", "--dump", dump, "--timeout", 60]
-        environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
+    def path(self, plan, suffix):
+        return self.work / (plans.describe(plan) + "-" + plan["dtypes"]["compute"] + suffix)
+
+    def compile(self, plan, *flags):
+        """The program of `plan`, which is also left as a file beside it."""
+        program, path = self.path(plan, ".exe"), self.path(plan, ".plan.json")
+        path.write_text(json.dumps(plan))
+        run([self.shardwright, "compile", self.config, "--plan", path, "-o", program, *flags])
+        return program
+
+    def train(self, program, ranks, mpi=False, steps=STEPS, environment=None):
+        """Steps, tensors, summary and the bytes of the tensors' file."""
+        dump = str(program) + (".mpi" if mpi else "") + ".safetensors"
+        command = [program, "--steps", steps, "--dump", dump, "--json", "--timeout", 60] + TRAINING
+        environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", **(environment or {}))
         if mpi:
             environment.update(MPI_ENVIRONMENT)
             command = ["mpirun.openmpi", "-n", ranks] + command
         else:
             command += ["--ranks", ranks]
         lines = [json.loads(line) for line in run(command, env=environment).splitlines()]
-        result = tensors.read(dump)
-        bits = pathlib.Path(dump).read_bytes()
-        if not keep:
-            os.unlink(dump)
-            if not mpi:
-                os.unlink(program)
+        result, bits = tensors.read(dump), pathlib.Path(dump).read_bytes()
+        os.unlink(dump)
         return lines[:-1], result, lines[-1]["summary"], bits
 
 
-def check(model, reference, plan, mpi):
-    """Problems of one plan, as messages."""
-    parallel = plan["parallel"]
-    ranks = parallel["dp"] * parallel["tp"] * parallel["pp"]
-    steps, found, summary, bits = model.train(plan, ranks, keep=mpi)
+def ranks_of(plan):
+    return math.prod(plan["parallel"][axis] for axis in ("dp", "tp", "pp"))
+
+
+def numbers_differ(reference, steps, found):
+    """Messages for every loss, norm and tensor that is not the reference's."""
     problems = []
     for expected, got in zip(reference[0], steps, strict=True):
         for key in ("loss", "grad_norm"):
@@ -100,17 +106,26 @@ def check(model, reference, plan, mpi):
                     got["step"], key, expected[key], got[key]))
     for prefix in ("grad:", "param:"):
         problems += tensors.differences(reference[1], found, prefix, TOLERANCE)
+    return problems
+
+
+def check(model, reference, plan, mpi):
+    """Problems of one plan, as messages."""
+    program, ranks = model.compile(plan), ranks_of(plan)
+    steps, found, summary, bits = model.train(program, ranks)
+    problems = numbers_differ(reference, steps, found)
     for key in ("ledger_equals_prediction", "ledger_equal_on_ranks_of_a_stage",
                 "ledger_equal_in_all_steps"):
         if summary[key] is not True:
             problems.append("expected %s to be true, but got %s" % (key, summary[key]))
     if mpi:
-        mpi_steps, _, mpi_summary, mpi_bits = model.train(plan, ranks, mpi=True)
+        mpi_steps, _, mpi_summary, mpi_bits = model.train(program, ranks, mpi=True)
         if mpi_bits != bits or [(s["loss"], s["grad_norm"]) for s in steps] != [
                 (s["loss"], s["grad_norm"]) for s in mpi_steps]:
             problems.append("threads and MPI give different bits")
         if mpi_summary["ledger_equals_prediction"] is not True:
             problems.append("under MPI the ledger differs from the prediction")
+    os.unlink(program)
     return problems
 
 
@@ -126,20 +141,25 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
 
-    failed = count = 0
+    if arguments.mpi and not shutil.which("mpirun.openmpi"):
+        print("parity: no mpirun.openmpi, so no plan runs under MPI")
+        arguments.mpi = 0
+    failed = count = over_mpi = 0
     for name in arguments.model or ["llama-tiny", "gpt2-tiny"]:
         model = Model(arguments.shardwright, name, arguments.work)
         alone = plans.plan(model.facts, micro=BATCH, batch=BATCH)
-        reference = model.train(alone, 1)
+        reference = model.train(model.compile(alone), 1)
         todo = []
         if arguments.set in ("named", "all"):
             todo += plans.named(model.facts, BATCH)
         if arguments.set in ("random", "all"):
             todo += plans.drawn(model.facts, arguments.count // 2, arguments.seed, BATCH)
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            futures = [(plan, pool.submit(check, model, reference, plan,
-                                          arguments.mpi and i % arguments.mpi == 0))
-                       for i, plan in enumerate(todo)]
+            futures = []
+            for number, plan in enumerate(todo):
+                mpi = bool(arguments.mpi) and number % arguments.mpi == 0
+                over_mpi += mpi
+                futures.append((plan, pool.submit(check, model, reference, plan, mpi)))
             for plan, future in futures:
                 count += 1
                 try:
@@ -150,7 +170,7 @@ def main():
                     failed += 1
                     print("%s %s\n  %s" % (name, plans.describe(plan), "\n  ".join(problems[:6])),
                           flush=True)
-    print("parity: %d plans, %d failed" % (count, failed))
+    print("parity: %d plans, %d of them under MPI too, %d failed" % (count, over_mpi, failed))
     return 1 if failed or not count else 0
 
 

@@ -26,7 +26,7 @@ def read(path):
 
 
 def norm(values):
-    return math.sqrt(math.fsum(v * v for v in values))
+    return math.hypot(*values)
 
 
 def differences(reference, found, prefix, tolerance):
@@ -44,7 +44,7 @@ def differences(reference, found, prefix, tolerance):
             problems.append("%s: expected %d elements, but got %d" % (
                 name, len(reference[name]), len(found[name])))
             continue
-        distance = norm([a - b for a, b in zip(reference[name], found[name])])
+        distance = math.dist(reference[name], found[name])
         allowed = tolerance * max(norm(reference[name]), 1e-6 * total)
         if not distance <= allowed:  # also true for NaN
             problems.append("%s: expected a difference of at most %.3g, but got %.3g" % (
