@@ -1,4 +1,4 @@
-//===- SignedInteger.td - i64 attribute read as int64_t -----*- tablegen -*-===//
+//===- SignedInteger.td - i64 attribute read as int64_t ----*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_SIGNEDINTEGER
 #define SHARDWRIGHT_DIALECTS_SIGNEDINTEGER
 

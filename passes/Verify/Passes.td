@@ -1,4 +1,4 @@
-//===- Passes.td - Passes of passes/Verify -----------*- tablegen -*-===//
+//===- Passes.td - Passes of passes/Verify -----------------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_PASSES_VERIFY_PASSES
 #define SHARDWRIGHT_PASSES_VERIFY_PASSES
 
@@ -13,27 +13,30 @@ def VerifyPhasePass : Pass<"sw-verify-phase", "::mlir::ModuleOp"> {
     place that states what a phase is.
 
     Contracts:
-    * (phase_c1) The marker is there, and is the one that the option `phase` wants.
-    * (phase_c2) Legal dialects. Up to `differentiated`: `model`. `planned`: also
-      `plan` and `spmd.stage`. From `partitioned` to `allocated`: `model` and
-      `spmd`. `lowered`: `rt`, with `model` ops inside kernels, the
+    * (phase_c1) The marker is there, and is the one that the option `phase`
+      wants.
+    * (phase_c2) Legal dialects. Up to `differentiated`: `model`. `planned`:
+      also `plan` and `spmd.stage`. From `partitioned` to `allocated`: `model`
+      and `spmd`. `lowered`: `rt`, with `model` ops inside kernels, the
       declarations and `spmd.stage`; no `model.kind`.
-    * (phase_c3) `model.program` holds name, family, sequence, vocab, layers, heads,
-      kv_heads, head_dim, hidden and ffn.
-    * (phase_c4) Up to `differentiated`, one `model.stack`, whose kinds exist (in
-      `differentiated` as `@<kind>.none.forward`).
-    * (phase_c5) From `planned` on, the module has `plan.mesh` and `plan.text`, and
-      every compute op of a kind has `plan.axes`. In `planned` every tensor
+    * (phase_c3) `model.program` holds name, family, sequence, vocab, layers,
+      heads, kv_heads, head_dim, hidden and ffn.
+    * (phase_c4) Up to `differentiated`, one `model.stack`, whose kinds exist
+      (in `differentiated` as `@<kind>.none.forward`).
+    * (phase_c5) From `planned` on, the module has `plan.mesh` and `plan.text`,
+      and every compute op of a kind has `plan.axes`. In `planned` every tensor
       type of a kind carries `#plan.sh`; in all other phases none does.
-    * (phase_c6) From `planned` on, one `spmd.stage` per coordinate of `pp`, in order.
+    * (phase_c6) From `planned` on, one `spmd.stage` per coordinate of `pp`, in
+      order.
     * (phase_c7) Each run of a stage names functions that exist.
-    * (phase_c8) In `imported` kinds have no part and no policy. Later they have kind,
-      policy and part, and are named `<kind>.<policy>.<part>`.
-    * (phase_c9) Every argument has `model.arg`, every result `model.res`; a parameter
-      has a `model.param` of the kind with that index and the same type.
+    * (phase_c8) In `imported` kinds have no part and no policy. Later they have
+      kind, policy and part, and are named `<kind>.<policy>.<part>`.
+    * (phase_c9) Every argument has `model.arg`, every result `model.res`; a
+      parameter has a `model.param` of the kind with that index and the same
+      type.
     * (phase_c10) From `scheduled` on, stages have `schedule` and `slots`.
-    * (phase_c11) From `allocated` on, stages have `arena`; in `allocated` kinds have
-      `workspace_bytes`, their arguments, results and ops `spmd.address`.
+    * (phase_c11) From `allocated` on, stages have `arena`; in `allocated` kinds
+      have `workspace_bytes`, their arguments, results and ops `spmd.address`.
 
     ```mlir
     module attributes {sw.phase = "imported", model.program = {...}} { ... }

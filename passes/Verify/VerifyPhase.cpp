@@ -37,8 +37,8 @@ enum Phase {
 };
 
 constexpr llvm::StringLiteral kProgramKeys[] = {
-    "name",     "family",   "sequence", "vocab", "layers",
-    "heads",    "kv_heads", "head_dim", "hidden", "ffn"};
+    "name",  "family",   "sequence", "vocab",  "layers",
+    "heads", "kv_heads", "head_dim", "hidden", "ffn"};
 
 /// Dialects whose ops may occur in a phase.
 bool isLegal(Phase phase, StringRef dialect) {
@@ -141,8 +141,8 @@ void Contract::checkImportedStack() { // phase_c4
     if (phase == Differentiated)
       function += ".none.forward";
     if (!module.lookupSymbol<model::KindOp>(function))
-      error(stacks[0]) << "expected a 'model.kind' '@" << function
-                       << "' for '" << kind << "', but got none";
+      error(stacks[0]) << "expected a 'model.kind' '@" << function << "' for '"
+                       << kind << "', but got none";
   }
 }
 
@@ -265,16 +265,16 @@ void Contract::checkOps(model::KindOp kind) { // phase_c5
     return;
   kind->walk([&](model::IterationSpaceOpInterface op) {
     if (!op->getAttrOfType<DictionaryAttr>(plan::kAxesAttr))
-      error(op) << "expected '" << plan::kAxesAttr << "' on '"
-                << op->getName() << "', but got none";
+      error(op) << "expected '" << plan::kAxesAttr << "' on '" << op->getName()
+                << "', but got none";
   });
 }
 
 void Contract::checkAddresses(model::KindOp kind) { // phase_c11
   for (unsigned i = 0; i < kind.getNumArguments(); ++i)
     if (!kind.getArgAttrOfType<rt::AddrAttr>(i, spmd::kAddressAttr))
-      error(kind) << "expected '" << spmd::kAddressAttr << "' on argument "
-                  << i << ", but got none";
+      error(kind) << "expected '" << spmd::kAddressAttr << "' on argument " << i
+                  << ", but got none";
   for (unsigned i = 0; i < kind.getNumResults(); ++i)
     if (!kind.getResultAttrOfType<rt::AddrAttr>(i, spmd::kAddressAttr))
       error(kind) << "expected '" << spmd::kAddressAttr << "' on result " << i

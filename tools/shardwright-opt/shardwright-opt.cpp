@@ -20,6 +20,6 @@ int main(int argc, char **argv) {
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   mlir::registerSymbolDCEPass();
-  return mlir::failed(mlir::MlirOptMain(
-      argc, argv, "Shardwright pass driver\n", registry));
+  return mlir::failed(
+      mlir::MlirOptMain(argc, argv, "Shardwright pass driver\n", registry));
 }

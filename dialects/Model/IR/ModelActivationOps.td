@@ -1,4 +1,4 @@
-//===- ModelActivationOps.td - Activations and the update ---*- tablegen -*-===//
+//===- ModelActivationOps.td - Activations and the update --*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_MODEL_IR_MODELACTIVATIONOPS
 #define SHARDWRIGHT_DIALECTS_MODEL_IR_MODELACTIVATIONOPS
 
@@ -95,8 +95,8 @@ def Model_AdamwOp : Model_ComputeOp<"adamw",
     (ins StrAttr:$letters)> {
   let summary = "AdamW update of one flat bucket";
   let description = [{
-    Computes, with the scalars of a step that the runtime hands in (learning rate,
-    beta1, beta2, eps, decay, gradient scale, bias corrections c1 and c2),
+    Computes, with the scalars of a step that the runtime hands in (learning
+    rate, beta1, beta2, eps, decay, gradient scale, bias corrections c1 and c2),
     `g = grad * scale`, `m = beta1 m + (1 - beta1) g`,
     `v = beta2 v + (1 - beta2) g^2`,
     `master -= lr * ((m / c1) / (sqrt(v / c2) + eps) + decay * master)` and

@@ -1,4 +1,4 @@
-//===- ModelAttentionOps.td - Attention and positions -------*- tablegen -*-===//
+//===- ModelAttentionOps.td - Attention and positions ------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_MODEL_IR_MODELATTENTIONOPS
 #define SHARDWRIGHT_DIALECTS_MODEL_IR_MODELATTENTIONOPS
 
@@ -24,6 +24,7 @@ def Model_RopeOp : Model_ForwardOp<"rope", (ins Model_Float:$input),
     * (rope_c1) `letters` contain `s`.
     * (rope_c2) the last dim is even.
     * (rope_c3) `theta` is positive.
+    * (rope_c4) `scaling` has a known `rope_type` and the numbers it needs.
 
     Factors: the last letter stays whole on a rank, the others are parallel; a
     rank needs its origin of `s`. Linear.
@@ -79,8 +80,8 @@ def Model_AttentionGradOp : Model_ComputeOp<"attention_grad",
 
     Constraints: attention_c1, space_c1 to space_c3.
 
-    Factors: `b`, `n` parallel; `g` a sum (it is summed into dk and dv); `s`, `t`,
-    `d` stay whole on a rank.
+    Factors: `b`, `n` parallel; `g` a sum (it is summed into dk and dv); `s`,
+    `t`, `d` stay whole on a rank.
     Work: `10*b*n*g*d*pairs` flops (scores again, dv, dp, dq, dk).
 
     Example:

@@ -1,4 +1,4 @@
-//===- ModelAttrs.td - Enums and attributes of model --------*- tablegen -*-===//
+//===- ModelAttrs.td - Enums and attributes of model -------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_MODEL_IR_MODELATTRS
 #define SHARDWRIGHT_DIALECTS_MODEL_IR_MODELATTRS
 
@@ -37,7 +37,8 @@ def Model_Recompute : Model_Enum<"Recompute", "recompute policy", [
   I32EnumAttrCase<"None", 0, "none">,
   I32EnumAttrCase<"Selective", 1, "selective">,
   I32EnumAttrCase<"Full", 2, "full">]>;
-def Model_RecomputeAttr : EnumAttr<Model_Dialect, Model_Recompute, "recompute"> {
+def Model_RecomputeAttr
+    : EnumAttr<Model_Dialect, Model_Recompute, "recompute"> {
   let assemblyFormat = "`<` $value `>`";
 }
 

@@ -1,4 +1,4 @@
-//===- ModelBase.td - Base classes of model ops -------------*- tablegen -*-===//
+//===- ModelBase.td - Base classes of model ops ------------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_MODEL_IR_MODELBASE
 #define SHARDWRIGHT_DIALECTS_MODEL_IR_MODELBASE
 

@@ -1,4 +1,4 @@
-//===- ModelDialect.td - The model dialect ------------------*- tablegen -*-===//
+//===- ModelDialect.td - The model dialect -----------------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_MODEL_IR_MODELDIALECT
 #define SHARDWRIGHT_DIALECTS_MODEL_IR_MODELDIALECT
 

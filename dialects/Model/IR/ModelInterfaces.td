@@ -1,4 +1,4 @@
-//===- ModelInterfaces.td - Interfaces of model ops ---------*- tablegen -*-===//
+//===- ModelInterfaces.td - Interfaces of model ops --------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_MODEL_IR_MODELINTERFACES
 #define SHARDWRIGHT_DIALECTS_MODEL_IR_MODELINTERFACES
 

@@ -36,9 +36,7 @@ DimLetters lettersOfSpec(StringRef spec) {
 
 /// Letters of a row statistic: all but the last.
 std::string rowLetters(StringRef letters) { return letters.drop_back().str(); }
-std::string lastLetter(StringRef letters) {
-  return letters.take_back().str();
-}
+std::string lastLetter(StringRef letters) { return letters.take_back().str(); }
 
 bool contains(StringRef letters, char letter) {
   return letters.contains(letter);
@@ -79,9 +77,8 @@ IterationSpace makeSpace(Operation *op, KernelClass kernel,
   for (auto [type, dims] : llvm::zip(op->getResultTypes(), letters.results))
     space.results.push_back(addValue(type, dims));
   space.resultPrecision = std::move(resultPrecision);
-  space.linear = linear.empty()
-                     ? std::vector<bool>(op->getNumOperands(), false)
-                     : std::move(linear);
+  space.linear = linear.empty() ? std::vector<bool>(op->getNumOperands(), false)
+                                : std::move(linear);
   return space;
 }
 
@@ -158,9 +155,9 @@ IterationSpace RmsNormOp::getIterationSpace() {
 
 DimLetters RmsNormGradOp::getDimLetters() {
   StringRef letters = getLetters();
-  return {{letters.str(), letters.str(), lastLetter(letters),
-           rowLetters(letters)},
-          {letters.str()}};
+  return {
+      {letters.str(), letters.str(), lastLetter(letters), rowLetters(letters)},
+      {letters.str()}};
 }
 IterationSpace RmsNormGradOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::RowNorm, getDimLetters(),
@@ -201,9 +198,9 @@ IterationSpace LayerNormGradOp::getIterationSpace() {
 
 DimLetters LayerNormWeightGradOp::getDimLetters() {
   StringRef letters = getLetters();
-  return {{letters.str(), letters.str(), rowLetters(letters),
-           rowLetters(letters)},
-          {lastLetter(letters)}};
+  return {
+      {letters.str(), letters.str(), rowLetters(letters), rowLetters(letters)},
+      {lastLetter(letters)}};
 }
 IterationSpace LayerNormWeightGradOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::ColumnSum, getDimLetters(),
@@ -247,9 +244,9 @@ IterationSpace AttentionGradOp::getIterationSpace() {
     return letter == 'b' || letter == 'n' ? FactorKind::Parallel
                                           : FactorKind::Full;
   };
-  IterationSpace space = makeSpace(
-      *this, KernelClass::AttentionGrad, getDimLetters(), kindOf,
-      {Precision::Compute, Precision::Compute, Precision::Compute});
+  IterationSpace space =
+      makeSpace(*this, KernelClass::AttentionGrad, getDimLetters(), kindOf,
+                {Precision::Compute, Precision::Compute, Precision::Compute});
   space.causal = getCausal();
   return space;
 }

@@ -1,4 +1,4 @@
-//===- ModelLinearOps.td - Contractions, sums, biases -------*- tablegen -*-===//
+//===- ModelLinearOps.td - Contractions, sums, biases ------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_MODEL_IR_MODELLINEAROPS
 #define SHARDWRIGHT_DIALECTS_MODEL_IR_MODELLINEAROPS
 
@@ -38,8 +38,8 @@ def Model_AddOp : Model_ForwardOp<"add",
 
     Constraints: space_c1 to space_c3.
 
-    Factors: all parallel. Linear in both operands together: two sums partial over
-    the same axes give such a sum.
+    Factors: all parallel. Linear in both operands together: two sums partial
+    over the same axes give such a sum.
     Work: no counted flops.
 
     Example:

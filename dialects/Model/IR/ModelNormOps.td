@@ -1,4 +1,4 @@
-//===- ModelNormOps.td - Row norms and their gradients ------*- tablegen -*-===//
+//===- ModelNormOps.td - Row norms and their gradients -----*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_MODEL_IR_MODELNORMOPS
 #define SHARDWRIGHT_DIALECTS_MODEL_IR_MODELNORMOPS
 

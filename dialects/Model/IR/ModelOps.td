@@ -1,4 +1,4 @@
-//===- ModelOps.td - Ops of the model dialect ---------------*- tablegen -*-===//
+//===- ModelOps.td - Ops of the model dialect --------------*- tablegen -*-===//
 //
 // Structure here; compute ops by topic in the files included below.
 //
@@ -20,11 +20,11 @@ def Model_KindOp : Model_Op<"kind", [
     FunctionOpInterface, IsolatedFromAbove, Symbol, SingleBlock]> {
   let summary = "Function of one kind of layer";
   let description = [{
-    A function that every layer of a kind runs. In `imported`, `@k` is the forward
-    pass; `sw-differentiate` makes `@k.<policy>.<part>` of it, with the attributes
-    `kind`, `policy` and `part`. Each argument says in `model.arg`, each result in
-    `model.res`, what it is. It is a function op at all phases up to `allocated`,
-    with global shapes first and local ones later.
+    A function that every layer of a kind runs. In `imported`, `@k` is the
+    forward pass; `sw-differentiate` makes `@k.<policy>.<part>` of it, with the
+    attributes `kind`, `policy` and `part`. Each argument says in `model.arg`,
+    each result in `model.res`, what it is. It is a function op at all phases up
+    to `allocated`, with global shapes first and local ones later.
 
     Constraints:
     * (kind_c1) it has a body of one block that ends in `model.return`.
@@ -39,7 +39,8 @@ def Model_KindOp : Model_Op<"kind", [
         %x: tensor<8x1x16xf32> {model.arg = #model.arg<stream_in, 0>},
         %w: tensor<16xf32> {model.arg = #model.arg<parameter, 0>})
         -> (tensor<8x1x16xf32> {model.res = #model.res<stream_out, 0>}) {
-      %y, %r = model.rms_norm %x, %w in stream {letters = "sbh", eps = 1.0e-5 : f64}
+      %y, %r = model.rms_norm %x, %w in stream
+          {letters = "sbh", eps = 1.0e-5 : f64}
           : (tensor<8x1x16xf32>, tensor<16xf32>)
           -> (tensor<8x1x16xf32>, tensor<8x1xf32>)
       model.return %y : tensor<8x1x16xf32>
@@ -105,9 +106,9 @@ def Model_ParamOp : Model_Op<"param", [Symbol]> {
     Face tensor `hf_name` (in which `{}` stands for the layer number): element
     `(i0, i1, ...)` is element `hf_offset + sum_k i_k * hf_strides[k]` of a
     tensor of shape `hf_shape`, so one fused tensor can be several parameters.
-    `init` and `init_scale` (a standard deviation) say what it starts from, `decay`
-    whether AdamW decays it. Parameters with the same non-empty `shared` are one
-    tensor (tied embedding).
+    `init` and `init_scale` (a standard deviation) say what it starts from,
+    `decay` whether AdamW decays it. Parameters with the same non-empty `shared`
+    are one tensor (tied embedding).
 
     Constraints:
     * (param_c1) one letter per dim.
@@ -141,7 +142,9 @@ def Model_ParamOp : Model_Op<"param", [Symbol]> {
                        F64Attr:$init_scale,
                        BoolAttr:$decay,
                        DefaultValuedAttr<StrAttr, "\"\"">:$shared);
-  let assemblyFormat = "$sym_name `:` $type `in` `` $segment `init` `` $init attr-dict";
+  let assemblyFormat = [{
+    $sym_name `:` $type `in` `` $segment `init` `` $init attr-dict
+  }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType getTensorType() {

@@ -47,10 +47,9 @@ LogicalResult verifyLetters(Operation *op, const DimLetters &letters) {
       if (first.size < 0) {
         first = {size, where};
       } else if (first.size != size) { // space_c3
-        return op->emitOpError()
-               << "expected dim '" << letter << "' of " << where
-               << " to equal that of " << first.where << " (" << first.size
-               << "), but got " << size;
+        return op->emitOpError() << "expected dim '" << letter << "' of "
+                                 << where << " to equal that of " << first.where
+                                 << " (" << first.size << "), but got " << size;
       }
     }
     return success();
@@ -92,8 +91,7 @@ LogicalResult verifyVocab(Operation *op, const DimLetters &letters,
 
 /// contract_c2, column_sum_c2: a spec has one arrow and a list of letters per
 /// operand.
-static LogicalResult verifySpec(Operation *op, StringRef spec,
-                                StringRef form) {
+static LogicalResult verifySpec(Operation *op, StringRef spec, StringRef form) {
   auto [operands, result] = spec.split("->");
   if (!spec.contains("->") || result.contains("->") || result.contains(',') ||
       operands.count(',') + 1 != op->getNumOperands())
@@ -183,6 +181,33 @@ LogicalResult LayerNormWeightGradOp::verify() {
 // Attention
 //===----------------------------------------------------------------------===//
 
+/// rope_c4: scaling has a known type and the numbers that the type needs.
+static LogicalResult verifyScaling(RopeOp op) {
+  std::optional<DictionaryAttr> scaling = op.getScaling();
+  if (!scaling)
+    return success();
+  auto type = scaling->getAs<StringAttr>("rope_type");
+  bool isLlama3 = type && type.getValue() == "llama3";
+  if (!isLlama3 && !(type && type.getValue() == "linear")) // rope_c4
+    return op.emitOpError()
+           << "expected rope_type to be \"linear\" or \"llama3\", but got "
+           << *scaling;
+  SmallVector<StringRef> numbers = {"factor"};
+  if (isLlama3)
+    numbers.append({"low_freq_factor", "high_freq_factor"});
+  for (StringRef key : numbers)
+    if (!scaling->getAs<FloatAttr>(key)) // rope_c4
+      return op.emitOpError() << "expected scaling to have the number '" << key
+                              << "', but got " << *scaling;
+  if (isLlama3 &&
+      !scaling->getAs<IntegerAttr>("original_max_position_embeddings"))
+    return op.emitOpError() // rope_c4
+           << "expected scaling to have the integer "
+              "'original_max_position_embeddings', but got "
+           << *scaling;
+  return success();
+}
+
 LogicalResult RopeOp::verify() {
   if (!getLetters().contains('s')) // rope_c1
     return emitOpError() << "expected letters to contain 's', but got \""
@@ -196,7 +221,7 @@ LogicalResult RopeOp::verify() {
   if (!(getTheta().convertToDouble() > 0)) // rope_c3
     return emitOpError() << "expected theta to be positive, but got "
                          << getTheta().convertToDouble();
-  return success();
+  return verifyScaling(*this);
 }
 
 /// attention_c1: a causal mask needs as many keys as queries.

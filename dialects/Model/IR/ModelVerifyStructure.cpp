@@ -17,9 +17,9 @@ LogicalResult ReturnOp::verify() {
   auto kind = cast<KindOp>((*this)->getParentOp());
   auto wanted = kind.getFunctionType().getResults();
   if (getNumOperands() != wanted.size()) // return_c1
-    return emitOpError() << "expected " << wanted.size()
-                         << " operands as '@" << kind.getSymName()
-                         << "' has results, but got " << getNumOperands();
+    return emitOpError() << "expected " << wanted.size() << " operands as '@"
+                         << kind.getSymName() << "' has results, but got "
+                         << getNumOperands();
   for (auto [index, type] : llvm::enumerate(getOperandTypes()))
     if (type != wanted[index]) // return_c2
       return emitOpError() << "expected operand " << index << " to have type "

@@ -1,4 +1,4 @@
-//===- ModelVocabularyOps.td - Embeddings and the loss ------*- tablegen -*-===//
+//===- ModelVocabularyOps.td - Embeddings and the loss -----*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_MODEL_IR_MODELVOCABULARYOPS
 #define SHARDWRIGHT_DIALECTS_MODEL_IR_MODELVOCABULARYOPS
 
@@ -12,8 +12,8 @@ def Model_EmbeddingOp : Model_ForwardOp<"embedding",
 
     Constraints: space_c1 to space_c3.
 
-    Factors: `s`, `b`, `h` parallel; `v` a sum: a rank that holds some rows gives
-    zeros for the ids of the others, and needs its origin of `v`.
+    Factors: `s`, `b`, `h` parallel; `v` a sum: a rank that holds some rows
+    gives zeros for the ids of the others, and needs its origin of `v`.
     Work: no counted flops.
 
     Example:
@@ -77,8 +77,8 @@ def Model_AddPositionsGradOp : Model_ComputeOp<"add_positions_grad",
 
     Constraints: space_c1 to space_c3.
 
-    Factors: `h` parallel, `s`, `b` a sum; `p` stays whole on a rank, which needs
-    its origin of `s`. Linear.
+    Factors: `h` parallel, `s`, `b` a sum; `p` stays whole on a rank, which
+    needs its origin of `s`. Linear.
     Work: no counted flops.
 
     Example:
@@ -94,8 +94,9 @@ def Model_MaxLogitOp : Model_ComputeOp<"max_logit",
     (ins Model_Float:$logits), (ins Int64Attr:$valid_vocab)> {
   let summary = "Largest logit of each token";
   let description = [{
-    Computes `max[s,b] = max over v < valid_vocab of logits[s,b,v]`. Columns from
-    `valid_vocab` on (a global number) are padding and count as minus infinity.
+    Computes `max[s,b] = max over v < valid_vocab of logits[s,b,v]`. Columns
+    from `valid_vocab` on (a global number) are padding and count as minus
+    infinity.
 
     Constraints (besides space_c1 to space_c3):
     * (vocab_c1) `valid_vocab` is at least 1.
@@ -140,8 +141,8 @@ def Model_TargetLogitOp : Model_ComputeOp<"target_logit",
 
     Constraints: space_c1 to space_c3.
 
-    Factors: `s`, `b` parallel; `v` a sum: 0 where the label lies on another rank,
-    so a rank needs its origin of `v`.
+    Factors: `s`, `b` parallel; `v` a sum: 0 where the label lies on another
+    rank, so a rank needs its origin of `v`.
     Work: no counted flops.
 
     Example:
@@ -181,9 +182,9 @@ def Model_SoftmaxGradOp : Model_ComputeOp<"softmax_grad",
     (ins F64Attr:$scale, Int64Attr:$valid_vocab)> {
   let summary = "Gradient of the loss with respect to the logits";
   let description = [{
-    Computes `dlogits = scale * (exp(logits - max) / sum - onehot(labels))`, 0 in
-    columns from `valid_vocab` on: the gradient of `token_loss` with respect to
-    the logits through all of max, sum and target.
+    Computes `dlogits = scale * (exp(logits - max) / sum - onehot(labels))`, 0
+    in columns from `valid_vocab` on: the gradient of `token_loss` with respect
+    to the logits through all of max, sum and target.
 
     Constraints: vocab_c1, space_c1 to space_c3.
 

@@ -1,4 +1,4 @@
-//===- PlanAttrs.td - Mesh and sharding ---------------------*- tablegen -*-===//
+//===- PlanAttrs.td - Mesh and sharding --------------------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_PLAN_IR_PLANATTRS
 #define SHARDWRIGHT_DIALECTS_PLAN_IR_PLANATTRS
 
@@ -61,7 +61,8 @@ def Plan_MeshAttr : AttrDef<Plan_Dialect, "Mesh"> {
 }
 
 def Plan_ShardingAttr : AttrDef<Plan_Dialect, "Sharding", [
-    DeclareAttrInterfaceMethods<VerifiableTensorEncoding, ["verifyEncoding"]>]> {
+    DeclareAttrInterfaceMethods<VerifiableTensorEncoding,
+                                ["verifyEncoding"]>]> {
   let mnemonic = "sh";
   let summary = "How a value lies on the mesh";
   let description = [{

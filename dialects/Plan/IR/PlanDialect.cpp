@@ -140,8 +140,8 @@ Attribute ShardingAttr::parse(AsmParser &parser, Type) {
       return {};
     std::optional<Partial> parsed = symbolizePartial(keyword);
     if (!parsed) {
-      parser.emitError(loc) << "expected 'sum' or 'max', but got '" << keyword
-                            << "'";
+      parser.emitError(loc)
+          << "expected 'sum' or 'max', but got '" << keyword << "'";
       return {};
     }
     partial = *parsed;

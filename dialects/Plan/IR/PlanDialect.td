@@ -1,4 +1,4 @@
-//===- PlanDialect.td - The plan dialect --------------------*- tablegen -*-===//
+//===- PlanDialect.td - The plan dialect -------------------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_PLAN_IR_PLANDIALECT
 #define SHARDWRIGHT_DIALECTS_PLAN_IR_PLANDIALECT
 

@@ -1,4 +1,4 @@
-//===- PlanOps.td - The one op of plan ----------------------*- tablegen -*-===//
+//===- PlanOps.td - The one op of plan ---------------------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_PLAN_IR_PLANOPS
 #define SHARDWRIGHT_DIALECTS_PLAN_IR_PLANOPS
 
@@ -18,8 +18,8 @@ def Plan_ReshardOp : Op<Plan_Dialect, "reshard", [Pure]> {
     * (reshard_c1) input and result differ only in their encoding.
     * (reshard_c2) both carry `#plan.sh`.
     * (reshard_c3) the collective applies to the input: reductions to a value
-      partial over `axes`, others to a dim of the tensor, a gather to a dim whose
-      inner axes are `axes`.
+      partial over `axes`, others to a dim of the tensor, a gather to a dim
+      whose inner axes are `axes`.
     * (reshard_c4) the result has the sharding that the collective gives.
 
     Factors: none: it computes nothing.

@@ -63,9 +63,9 @@ LogicalResult ShardingAttr::verifyEncoding(
 LogicalResult PlanDialect::verifyOperationAttribute(Operation *op,
                                                     NamedAttribute attr) {
   if (attr.getName() == kMeshAttr && !isa<MeshAttr>(attr.getValue()))
-    return op->emitOpError() << "expected '" << kMeshAttr
-                             << "' to be #plan.mesh<...>, but got "
-                             << attr.getValue();
+    return op->emitOpError()
+           << "expected '" << kMeshAttr << "' to be #plan.mesh<...>, but got "
+           << attr.getValue();
   if (attr.getName() == kAxesAttr) {
     auto axes = dyn_cast<DictionaryAttr>(attr.getValue());
     if (!axes || !llvm::all_of(axes, [](NamedAttribute entry) {
@@ -146,9 +146,8 @@ LogicalResult ReshardOp::verify() {
   ShardingAttr got = applyCollective(*this, source, why);
   if (!got) // reshard_c3
     return emitOpError() << "expected " << stringifyCollective(getCollective())
-                         << " to have " << why << ", but got axes "
-                         << getAxes() << " dim " << getDim() << " on "
-                         << source;
+                         << " to have " << why << ", but got axes " << getAxes()
+                         << " dim " << getDim() << " on " << source;
   if (got != target) // reshard_c4
     return emitOpError() << "expected the result to have sharding " << got
                          << ", but got " << target;

@@ -1,4 +1,4 @@
-//===- RtAttrs.td - Addresses -------------------------------*- tablegen -*-===//
+//===- RtAttrs.td - Addresses ------------------------------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_RT_IR_RTATTRS
 #define SHARDWRIGHT_DIALECTS_RT_IR_RTATTRS
 

@@ -1,4 +1,4 @@
-//===- RtDialect.td - The rt dialect ------------------------*- tablegen -*-===//
+//===- RtDialect.td - The rt dialect -----------------------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_RT_IR_RTDIALECT
 #define SHARDWRIGHT_DIALECTS_RT_IR_RTDIALECT
 

@@ -1,4 +1,4 @@
-//===- RtOps.td - Ops of the rt dialect ---------------------*- tablegen -*-===//
+//===- RtOps.td - Ops of the rt dialect --------------------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_RT_IR_RTOPS
 #define SHARDWRIGHT_DIALECTS_RT_IR_RTOPS
 
@@ -30,7 +30,7 @@ def Rt_FuncOp : Rt_Op<"func", [Symbol, IsolatedFromAbove, NoTerminator,
     Example:
     ```mlir
     rt.func @dense.none.forward {
-      rt.slice <stream_in, 0> -> <workspace, 0> axes ["tp"] rows 1 stride 512 part 256
+      rt.slice <stream_in, 0> -> <saved, 0> axes ["tp"] rows 1 stride 8 part 4
     }
     ```
   }];
@@ -43,8 +43,8 @@ def Rt_MatmulOp : Rt_CallOp<"matmul"> {
   let summary = "Calls sw_rt_matmul";
   let description = [{
     Computes `c[m,n] = sum_k a[m,k] b[k,n]`, row-major and dense; `a` is stored
-    `[k,m]` if `transpose_a`, `b` `[n,k]` if `transpose_b`; added to what `c` holds
-    if `accumulate`.
+    `[k,m]` if `transpose_a`, `b` `[n,k]` if `transpose_b`; added to what `c`
+    holds if `accumulate`.
 
     Constraints:
     * (rt_matmul_c1) sizes are at least 1.
@@ -53,14 +53,14 @@ def Rt_MatmulOp : Rt_CallOp<"matmul"> {
 
     Example:
     ```mlir
-    rt.matmul <stream_in, 0>, <params, 0> -> <workspace, 128> sizes 4 x 8 x 16 : f32
-        {transpose_b}
+    rt.matmul <stream_in, 0>, <params, 0> -> <workspace, 128>
+        sizes 4 x 8 x 16 : f32 {transpose_b}
     ```
   }];
   let arguments = (ins Rt_AddrAttr:$a, Rt_AddrAttr:$b, Rt_AddrAttr:$c,
-                       Int64Attr:$m, Int64Attr:$n, Int64Attr:$k, TypeAttr:$dtype,
-                       UnitAttr:$transpose_a, UnitAttr:$transpose_b,
-                       UnitAttr:$accumulate);
+                       Int64Attr:$m, Int64Attr:$n, Int64Attr:$k,
+                       TypeAttr:$dtype, UnitAttr:$transpose_a,
+                       UnitAttr:$transpose_b, UnitAttr:$accumulate);
   let assemblyFormat = [{
     $a `,` $b `->` $c `sizes` $m `x` $n `x` $k `:` $dtype attr-dict
   }];
@@ -121,8 +121,8 @@ def Rt_AttentionBwdOp : Rt_AttentionOp<"attention_bwd",
 def Rt_EmbeddingFwdOp : Rt_CallOp<"embedding_fwd"> {
   let summary = "Calls sw_rt_embedding_fwd";
   let description = [{
-    Computes `model.embedding` on buffers: `rows` rows of `width` elements are this
-    rank's, the first of them `coordinate(axes) * rows` of the whole.
+    Computes `model.embedding` on buffers: `rows` rows of `width` elements are
+    this rank's, the first of them `coordinate(axes) * rows` of the whole.
 
     Constraints: none beyond the types.
 
@@ -146,8 +146,8 @@ def Rt_EmbeddingFwdOp : Rt_CallOp<"embedding_fwd"> {
 def Rt_EmbeddingBwdOp : Rt_CallOp<"embedding_bwd"> {
   let summary = "Calls sw_rt_embedding_bwd";
   let description = [{
-    Adds the rows of `d_output` to those of `d_table` that `ids` name; rows as in
-    `embedding_fwd`.
+    Adds the rows of `d_output` to those of `d_table` that `ids` name; rows as
+    in `embedding_fwd`.
 
     Constraints: none beyond the types.
 
@@ -189,11 +189,13 @@ def Rt_AllReduceOp
 
     Example:
     ```mlir
-    rt.all_reduce <workspace, 0> -> <workspace, 0> axes ["tp"] sum count 64 : f32
+    rt.all_reduce <workspace, 0> -> <workspace, 0> axes ["tp"] sum
+        count 64 : f32
     ```
   }];
   let assemblyFormat = [{
-    $input `->` $output `axes` $axes `` $reduce `count` $count `:` $dtype attr-dict
+    $input `->` $output `axes` $axes `` $reduce `count` $count `:` $dtype
+    attr-dict
   }];
 }
 
@@ -228,20 +230,21 @@ def Rt_ReduceScatterOp
 
     Example:
     ```mlir
-    rt.reduce_scatter <workspace, 0> -> <workspace, 256> axes ["tp"] sum count 64
-        : f32
+    rt.reduce_scatter <workspace, 0> -> <workspace, 256> axes ["tp"] sum
+        count 64 : f32
     ```
   }];
   let assemblyFormat = [{
-    $input `->` $output `axes` $axes `` $reduce `count` $count `:` $dtype attr-dict
+    $input `->` $output `axes` $axes `` $reduce `count` $count `:` $dtype
+    attr-dict
   }];
 }
 
 def Rt_SliceOp : Rt_CallOp<"slice"> {
   let summary = "Copies this rank's part of a buffer";
   let description = [{
-    For each of `rows` rows of `stride` bytes, copies the `part` bytes that start
-    at `coordinate(axes) * part`; the copies lie one after the other.
+    For each of `rows` rows of `stride` bytes, copies the `part` bytes that
+    start at `coordinate(axes) * part`; the copies lie one after the other.
 
     Constraints:
     * (slice_c1) 1 <= part <= stride.
@@ -250,7 +253,7 @@ def Rt_SliceOp : Rt_CallOp<"slice"> {
 
     Example:
     ```mlir
-    rt.slice <stream_in, 0> -> <workspace, 0> axes ["tp"] rows 1 stride 512 part 256
+    rt.slice <stream_in, 0> -> <saved, 0> axes ["tp"] rows 1 stride 8 part 4
     ```
   }];
   let arguments = (ins Rt_AddrAttr:$input, Rt_AddrAttr:$output,
@@ -263,12 +266,15 @@ def Rt_SliceOp : Rt_CallOp<"slice"> {
   let hasVerifier = 1;
 }
 
-def Rt_LaunchOp : Rt_CallOp<"launch"> {
+def Rt_LaunchOp : Rt_Op<"launch", [
+    HasParent<"FuncOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "Runs a generated kernel";
   let description = [{
     Runs `@kernel` on buffers, in the order of its arguments and results.
 
-    Constraints: none beyond the types.
+    Constraints:
+    * (launch_c1) `@kernel` is an `rt.kernel` of the module.
+    * (launch_c2) there is one address per argument and result of it.
 
     Factors: none. Work: that of the kernel.
 
@@ -286,8 +292,8 @@ def Rt_KernelOp : Rt_Op<"kernel", [FunctionOpInterface, IsolatedFromAbove,
                                    Symbol, SingleBlock]> {
   let summary = "Generated kernel: model ops on the rows of its arguments";
   let description = [{
-    A generated function: its `model` ops are computed row by row in one pass, so
-    that values inside need no buffer. Equal kernels are one.
+    A generated function: its `model` ops are computed row by row in one pass,
+    so that values inside need no buffer. Equal kernels are one.
 
     Constraints: it has a body of one block that ends in `rt.yield`.
 

@@ -28,8 +28,8 @@ static LogicalResult verifyAttention(Operation *op, ArrayRef<int64_t> shape) {
            << shape.size() << " sizes";
   for (int64_t size : shape)
     if (size < 1) // rt_attention_c2
-      return op->emitOpError() << "expected sizes to be at least 1, but got "
-                               << size;
+      return op->emitOpError()
+             << "expected sizes to be at least 1, but got " << size;
   return success();
 }
 LogicalResult AttentionFwdOp::verify() {
@@ -44,8 +44,8 @@ static LogicalResult verifyCollective(Operation *op, ArrayAttr axes,
   if (axes.empty()) // rt_collective_c1
     return op->emitOpError() << "expected at least one axis, but got none";
   if (count < 1) // rt_collective_c2
-    return op->emitOpError() << "expected count to be at least 1, but got "
-                             << count;
+    return op->emitOpError()
+           << "expected count to be at least 1, but got " << count;
   return success();
 }
 LogicalResult AllReduceOp::verify() {
@@ -60,9 +60,25 @@ LogicalResult ReduceScatterOp::verify() {
 
 LogicalResult SliceOp::verify() {
   if (getPartBytes() < 1 || getStrideBytes() < getPartBytes()) // slice_c1
-    return emitOpError() << "expected 1 <= part <= stride ("
-                         << getStrideBytes() << "), but got "
-                         << getPartBytes();
+    return emitOpError() << "expected 1 <= part <= stride (" << getStrideBytes()
+                         << "), but got " << getPartBytes();
+  return success();
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto kernel =
+      symbols.lookupNearestSymbolFrom<KernelOp>(*this, getKernelAttr());
+  if (!kernel) // launch_c1
+    return emitOpError() << "expected '@" << getKernel()
+                         << "' to be a kernel of the module, but found none";
+  FunctionType type = kernel.getFunctionType();
+  if (getInputs().size() != type.getNumInputs() ||
+      getOutputs().size() != type.getNumResults()) // launch_c2
+    return emitOpError() << "expected " << type.getNumInputs() << " inputs and "
+                         << type.getNumResults() << " outputs as '@"
+                         << getKernel() << "' has, but got "
+                         << getInputs().size() << " and "
+                         << getOutputs().size();
   return success();
 }
 

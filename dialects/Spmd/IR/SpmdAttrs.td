@@ -1,4 +1,4 @@
-//===- SpmdAttrs.td - Actions -------------------------------*- tablegen -*-===//
+//===- SpmdAttrs.td - Actions ------------------------------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_SPMD_IR_SPMDATTRS
 #define SHARDWRIGHT_DIALECTS_SPMD_IR_SPMDATTRS
 

@@ -1,4 +1,4 @@
-//===- SpmdDialect.td - The spmd dialect --------------------*- tablegen -*-===//
+//===- SpmdDialect.td - The spmd dialect -------------------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_SPMD_IR_SPMDDIALECT
 #define SHARDWRIGHT_DIALECTS_SPMD_IR_SPMDDIALECT
 

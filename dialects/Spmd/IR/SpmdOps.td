@@ -1,4 +1,4 @@
-//===- SpmdOps.td - Ops of the spmd dialect -----------------*- tablegen -*-===//
+//===- SpmdOps.td - Ops of the spmd dialect ----------------*- tablegen -*-===//
 #ifndef SHARDWRIGHT_DIALECTS_SPMD_IR_SPMDOPS
 #define SHARDWRIGHT_DIALECTS_SPMD_IR_SPMDOPS
 
@@ -18,8 +18,8 @@ def Spmd_AllReduceOp : Spmd_Op<"all_reduce"> {
     rank of the group.
 
     Constraints:
-    * (collective_c1) there is at least one axis; axes are of `plan.mesh` (if the
-      module has one) and differ.
+    * (collective_c1) there is at least one axis; axes are of `plan.mesh` (if
+      the module has one) and differ.
     * (all_reduce_c1) input and result have one type.
 
     Factors: none.
@@ -96,8 +96,8 @@ def Spmd_ReduceScatterOp : Spmd_Op<"reduce_scatter"> {
 def Spmd_SliceOp : Spmd_Op<"slice", [Pure]> {
   let summary = "This rank's part of a value along a dim";
   let description = [{
-    `result` is this rank's part of the input along `dim`. Local: it moves nothing
-    between ranks and stands in no ledger.
+    `result` is this rank's part of the input along `dim`. Local: it moves
+    nothing between ranks and stands in no ledger.
 
     Constraints: collective_c1, collective_c2 (the whole is the input).
 
@@ -123,15 +123,17 @@ def Spmd_StageOp : Spmd_Op<"stage", [Symbol, HasParent<"::mlir::ModuleOp">]> {
   let summary = "One stage of the pipeline";
   let description = [{
     What the ranks with coordinate `index` on `pp` run: `runs` is a list of
-    `[function prefix, count, first layer]`; `prefix.forward`, `prefix.data_grad`
-    and `prefix.weight_grad` are the functions of a layer. `schedule` is its list
-    of `#spmd.action` for one optimizer step and `slots` the activation slots that
-    these use (both from phase `scheduled` on); `arena` holds offsets and sizes
-    under the names of `sw_rt_arena` (from phase `allocated` on).
+    `[function prefix, count, first layer]`; `prefix.forward`,
+    `prefix.data_grad` and `prefix.weight_grad` are the functions of a layer.
+    `schedule` is its list of `#spmd.action` for one optimizer step and `slots`
+    the activation slots that these use (both from phase `scheduled` on);
+    `arena` holds offsets and sizes under the names of `sw_rt_arena` (from phase
+    `allocated` on).
 
     Constraints:
     * (stage_c1) `index` is at least 0.
-    * (stage_c2) each run is `["prefix", count, first layer]`, counts at least 1.
+    * (stage_c2) each run is `["prefix", count, first layer]`, counts at least
+      1.
     * (stage_c3) `schedule` holds `#spmd.action`.
     * (stage_c4) forward and backward actions use slots below `slots`.
 

@@ -50,8 +50,8 @@ LogicalResult verifyParts(Operation *op, ArrayAttr axes, int64_t dim,
   auto whole = cast<RankedTensorType>(wholeType);
   auto part = cast<RankedTensorType>(partType);
   if (dim < 0 || dim >= whole.getRank()) // collective_c2
-    return op->emitOpError() << "expected dim to be one of "
-                             << whole.getRank() << ", but got " << dim;
+    return op->emitOpError() << "expected dim to be one of " << whole.getRank()
+                             << ", but got " << dim;
   SmallVector<int64_t> wanted(part.getShape());
   bool matches = whole.getRank() == part.getRank() &&
                  whole.getElementType() == part.getElementType();
@@ -126,8 +126,8 @@ LogicalResult StageOp::verify() {
                       action.getKind() == ActionKind::BackwardData ||
                       action.getKind() == ActionKind::BackwardWeight;
       if (usesSlot && getSlots() && action.getSlot() >= slots) // stage_c4
-        return emitOpError() << "expected slots below " << slots
-                             << ", but got " << action;
+        return emitOpError()
+               << "expected slots below " << slots << ", but got " << action;
     }
   }
   return success();

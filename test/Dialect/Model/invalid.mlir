@@ -135,6 +135,33 @@ model.kind @rope_without_theta(%x: tensor<8x1x2x4xf32>) {
 
 // -----
 
+// rope_c4
+model.kind @rope_of_unknown_scaling(%x: tensor<8x1x2x4xf32>) {
+  // expected-error @below {{expected rope_type to be "linear" or "llama3", but got {factor = 2.000000e+00 : f64, rope_type = "yarn"}}}
+  %y = model.rope %x in attention {letters = "sbnd", theta = 1.0e+4 : f64, scaling = {rope_type = "yarn", factor = 2.0 : f64}} : (tensor<8x1x2x4xf32>) -> tensor<8x1x2x4xf32>
+  model.return
+}
+
+// -----
+
+// rope_c4
+model.kind @llama3_scaling_without_its_numbers(%x: tensor<8x1x2x4xf32>) {
+  // expected-error @below {{expected scaling to have the number 'low_freq_factor', but got}}
+  %y = model.rope %x in attention {letters = "sbnd", theta = 1.0e+4 : f64, scaling = {rope_type = "llama3", factor = 2.0 : f64}} : (tensor<8x1x2x4xf32>) -> tensor<8x1x2x4xf32>
+  model.return
+}
+
+// -----
+
+// rope_c4
+model.kind @llama3_scaling_without_positions(%x: tensor<8x1x2x4xf32>) {
+  // expected-error @below {{expected scaling to have the integer 'original_max_position_embeddings', but got}}
+  %y = model.rope %x in attention {letters = "sbnd", theta = 1.0e+4 : f64, scaling = {rope_type = "llama3", factor = 2.0 : f64, low_freq_factor = 1.0 : f64, high_freq_factor = 4.0 : f64}} : (tensor<8x1x2x4xf32>) -> tensor<8x1x2x4xf32>
+  model.return
+}
+
+// -----
+
 // attention_c1
 model.kind @causal_with_other_keys(%q: tensor<8x1x2x3x4xf32>, %k: tensor<9x1x2x4xf32>) {
   // expected-error @below {{expected causal attention to have as many keys as queries (8), but got 9}}

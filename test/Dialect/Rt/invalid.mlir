@@ -8,6 +8,25 @@ rt.func @address_before_its_base {
 
 // -----
 
+// launch_c1
+rt.func @launch_of_no_kernel {
+  // expected-error @below {{expected '@k' to be a kernel of the module, but found none}}
+  rt.launch @k [] -> []
+}
+
+// -----
+
+// launch_c2
+rt.kernel @k(%a: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  rt.yield %a : tensor<4x8xf32>
+}
+rt.func @launch_with_too_many_inputs {
+  // expected-error @below {{expected 1 inputs and 1 outputs as '@k' has, but got 2 and 1}}
+  rt.launch @k [#rt.addr<saved, 0>, #rt.addr<saved, 256>] -> [#rt.addr<workspace, 0>]
+}
+
+// -----
+
 // rt_matmul_c1
 rt.func @matmul_of_nothing {
   // expected-error @below {{expected sizes to be at least 1, but got 0}}

@@ -24,10 +24,18 @@ std::string text(const cost::IterationSpace &space) {
     out += ' ';
     out += factor.letter;
     switch (factor.kind) {
-    case cost::FactorKind::Parallel: out += ":"; break;
-    case cost::FactorKind::Sum: out += "+"; break;
-    case cost::FactorKind::Max: out += "^"; break;
-    case cost::FactorKind::Full: out += "!"; break;
+    case cost::FactorKind::Parallel:
+      out += ":";
+      break;
+    case cost::FactorKind::Sum:
+      out += "+";
+      break;
+    case cost::FactorKind::Max:
+      out += "^";
+      break;
+    case cost::FactorKind::Full:
+      out += "!";
+      break;
     }
     out += std::to_string(factor.size);
   }
@@ -63,8 +71,8 @@ struct Module {
 
   Module() {
     context.loadDialect<model::ModelDialect, plan::PlanDialect>();
-    module = mlir::parseSourceFile<mlir::ModuleOp>(SHARDWRIGHT_MODEL_OPS,
-                                                   &context);
+    module =
+        mlir::parseSourceFile<mlir::ModuleOp>(SHARDWRIGHT_MODEL_OPS, &context);
     REQUIRE(module);
     module->walk([&](model::IterationSpaceOpInterface op) {
       std::string opName = op->getName().stripDialect().str();
@@ -96,10 +104,8 @@ const Row kRows[] = {
      "sbh,sbh,h,sb,sb->sbh"},
     {"layer_norm_weight_grad", "column_sum | s+8 b+1 h:16 | grad | ----",
      "sbh,sbh,sb,sb->h"},
-    {"rope", "elementwise | s:8 b:1 n:2 g:3 d!4 | compute | L",
-     "sbngd->sbngd"},
-    {"attention",
-     "attention | s:8 b:1 n:2 g:3 d!4 t!8 | compute stat | ---",
+    {"rope", "elementwise | s:8 b:1 n:2 g:3 d!4 | compute | L", "sbngd->sbngd"},
+    {"attention", "attention | s:8 b:1 n:2 g:3 d!4 t!8 | compute stat | ---",
      "sbngd,tbnd,tbnd->sbngd,sbng"},
     {"attention_grad",
      "attention_grad | s!8 b:1 n:2 g+3 d!4 t!8 | compute compute compute | "
@@ -109,21 +115,18 @@ const Row kRows[] = {
     {"swiglu_grad", "elementwise | s:8 b:1 f:32 | compute compute | ---",
      "sbf,sbf,sbf->sbf,sbf"},
     {"gelu", "elementwise | s:8 b:1 f:32 | compute | -", "sbf->sbf"},
-    {"gelu_grad", "elementwise | s:8 b:1 f:32 | compute | --",
-     "sbf,sbf->sbf"},
+    {"gelu_grad", "elementwise | s:8 b:1 f:32 | compute | --", "sbf,sbf->sbf"},
     {"adamw", "optimizer | e:256 | master master master param | ----",
      "e,e,e,e->e,e,e,e"},
     {"embedding", "gather | s:8 b:1 v+64 h:16 | compute | --", "sb,vh->sbh"},
-    {"embedding_grad", "scatter | s+8 b+1 h:16 v:64 | grad | -L",
-     "sb,sbh->vh"},
+    {"embedding_grad", "scatter | s+8 b+1 h:16 v:64 | grad | -L", "sb,sbh->vh"},
     {"add_positions", "elementwise | s:8 b:1 h:16 p!12 | compute | --",
      "sbh,ph->sbh"},
     {"add_positions_grad", "column_sum | s+8 b+1 h:16 p!12 | grad | L",
      "sbh->ph"},
     {"max_logit", "cross_entropy | s:8 b:1 v^64 | stat | -", "sbv->sb"},
     {"sum_exp", "cross_entropy | s:8 b:1 v+64 | stat | --", "sbv,sb->sb"},
-    {"target_logit", "cross_entropy | s:8 b:1 v+64 | stat | --",
-     "sbv,sb->sb"},
+    {"target_logit", "cross_entropy | s:8 b:1 v+64 | stat | --", "sbv,sb->sb"},
     {"token_loss", "cross_entropy | s+8 b+1 | stat | ---", "sb,sb,sb->"},
     {"softmax_grad", "cross_entropy | s:8 b:1 v:64 | compute | ----",
      "sbv,sb,sb,sb->sbv"},
