@@ -12,6 +12,7 @@
 #include "passes/Plan/ExtractProgram.h"
 
 #include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Verifier.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
@@ -186,6 +187,10 @@ bool Compilation::emit(std::string &artifact) {
   codegen::setTarget(target, *machine);
   if (failed(codegen::emitModule(*module, target)))
     return false;
+  std::string invalid;
+  llvm::raw_string_ostream invalidStream(invalid);
+  if (llvm::verifyModule(target, &invalidStream))
+    return refuse(cost::FailureKind::Bug, "invalid LLVM IR: " + invalid);
   if (options.emit == Emit::Llvm) {
     target.print(stream, nullptr);
     return true;
