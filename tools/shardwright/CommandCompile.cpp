@@ -1,0 +1,156 @@
+//===- CommandCompile.cpp - From a plan to an executable ------------------===//
+
+#include "compiler/Driver/Compile.h"
+
+#include "cost_model/Report.h"
+#include "tools/shardwright/Command.h"
+#include "tools/shardwright/PlanFlags.h"
+#include "tools/shardwright/Question.h"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <ostream>
+
+namespace shardwright::tools {
+
+using namespace cost;
+
+namespace {
+
+struct CompileFlags {
+  CompileOptions options;
+  std::string emit = "exe", planOutput;
+  QuestionFlags question;
+  SearchFlags search;
+  PlanFlags plan;
+};
+
+/// The plan that the flags spell or that the search finds, as text.
+bool makePlan(const CompileFlags &flags, Streams streams, std::string &text,
+              Failure &failure) {
+  Question question;
+  if (!readQuestion(flags.options.modelPath, flags.question, 0, question,
+                    failure))
+    return false;
+  if (flags.plan.any()) {
+    if (!flags.search.fix.empty() || !flags.search.max.empty()) {
+      failure = {FailureKind::Usage,
+                 {"--fix and --max bound a search, and flags such as --tp spell "
+                  "the plan: expected one or the other"}};
+      return false;
+    }
+    Plan plan;
+    if (!planFromFlags(flags.plan, question.model.program, question.base,
+                       flags.question.gpus, question.cluster.hardware.ranks(),
+                       flags.question.globalBatch, plan, failure) ||
+        !requireLegal("", question.model.program, plan, FailureKind::Usage,
+                      failure) ||
+        !sizeQuestion(question, plan.ranks(), failure))
+      return false;
+    text = canonicalText(plan);
+    return true;
+  }
+  SearchAnswer found;
+  if (!answer(question, flags.question, flags.search, streams, found, failure))
+    return false;
+  if (found.result.plans.empty()) {
+    failure = {FailureKind::No, whyNothing(question, found)};
+    return false;
+  }
+  const RankedPlan &best = found.result.plans.front();
+  note("plan: " + planText(question.model.program, best.plan), streams.err);
+  text = best.text;
+  return true;
+}
+
+ExitCode runCompile(CompileFlags flags, Streams streams) {
+  Failure failure;
+  CompileOptions &options = flags.options;
+  if (!emitNamed(flags.emit, options.emit))
+    return report({FailureKind::Usage,
+                   {"--emit " + flags.emit +
+                    ": expected model, plan, spmd, rt, llvm, obj or exe"}},
+                  streams.err);
+  if (options.target != "host")
+    return report({FailureKind::Unsupported,
+                   {"--target " + options.target +
+                    ": only the target 'host' is supported"}},
+                  streams.err);
+  if (options.planPath.empty()) {
+    if (flags.question.cluster.empty())
+      return report({FailureKind::Usage,
+                     {"expected --plan FILE, or --cluster C to make a plan"}},
+                    streams.err);
+    if (!makePlan(flags, streams, options.planText, failure))
+      return report(failure, streams.err);
+    // The plan is a file: what was compiled can be read, changed and repeated.
+    options.planPath = flags.planOutput.empty() ? options.output + ".plan.json"
+                                                : flags.planOutput;
+    if (!writeText(options.planPath, options.planText, failure))
+      return report(failure, streams.err);
+    note("wrote " + options.planPath, streams.err);
+  } else if (!flags.question.cluster.empty() || flags.plan.any() ||
+             flags.question.gpus || flags.question.globalBatch ||
+             flags.question.sequence || !flags.search.fix.empty() ||
+             !flags.search.max.empty() || !flags.question.dtype.empty()) {
+    return report({FailureKind::Usage,
+                   {"--plan " + options.planPath +
+                    ": the file says it all; drop the flags that make a plan"}},
+                  streams.err);
+  }
+  if (!compile(options, failure))
+    return report(failure, streams.err);
+  note("wrote " + options.output, streams.err);
+  return ExitCode::Done;
+}
+
+} // namespace
+
+void addCompile(CLI::App &app, Streams streams, ExitCode &exitCode) {
+  auto flags = std::make_shared<CompileFlags>();
+  CLI::App *command = app.add_subcommand(
+      "compile", "Compile a model under a plan into a program that trains it");
+  command
+      ->add_option("model", flags->options.modelPath,
+                   "config.json, or its folder")
+      ->required();
+  command->add_option("--plan", flags->options.planPath,
+                      "Plan file; without it the plan is made first");
+  command
+      ->add_option("-o,--output", flags->options.output,
+                   "File that gets the program")
+      ->required();
+  command
+      ->add_option("--emit", flags->emit,
+                   "What to write: model, plan, spmd, rt, llvm, obj or exe")
+      ->capture_default_str();
+  command
+      ->add_option("--target", flags->options.target,
+                   "Machine that the program runs on: host")
+      ->capture_default_str();
+  command
+      ->add_option("--cpu", flags->options.cpu,
+                   "Processor to generate code for, as LLVM names it")
+      ->capture_default_str();
+  command->add_option("--dump-dir", flags->options.dumpDir,
+                      "Folder that gets the IR after every phase");
+  command->add_option("--plan-output", flags->planOutput,
+                      "File that gets the plan made (default: the output's "
+                      "name and .plan.json)");
+  flags->question.add(*command, false);
+  flags->search.add(*command);
+  flags->plan.add(*command);
+  command->footer(
+      "Examples:\n"
+      "  shardwright compile examples/models/tiny-llama --plan plan.json -o "
+      "tiny\n"
+      "  shardwright compile examples/models/tiny-llama --cluster host --gpus 8 "
+      "--tp 2 --pp 2 --global-batch 16 -o tiny\n"
+      "  ./tiny --ranks 8");
+  command->callback([=, &exitCode] {
+    exitCode = runCompile(*flags, streams);
+  });
+}
+
+} // namespace shardwright::tools

@@ -1,0 +1,194 @@
+//===- CommandPredict.cpp - What a given plan costs -----------------------===//
+
+#include "cost_model/Report.h"
+#include "tools/shardwright/Command.h"
+#include "tools/shardwright/PlanFlags.h"
+#include "tools/shardwright/PlanJson.h"
+#include "tools/shardwright/Question.h"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <ostream>
+
+namespace shardwright::tools {
+
+using namespace cost;
+
+namespace {
+
+struct PredictOptions {
+  std::string model, planFile, output;
+  QuestionFlags question;
+  PlanFlags plan;
+  bool json = false, requireFit = false;
+};
+
+/// Things that are legal and that nobody wants.
+void warnOfPlan(const PredictOptions &options, const Plan &plan,
+                std::ostream &err) {
+  if (options.plan.sp && plan.tp == 1)
+    warn("--sp shards the sequence over the tp ranks: with tp = 1 it does "
+         "nothing",
+         err);
+  if (plan.zero > 0 && plan.dp == 1)
+    warn("--zero shards optimizer state over the dp ranks: with dp = 1 it does "
+         "nothing",
+         err);
+  if (plan.pp > 1 && plan.microbatches() < plan.pp)
+    warn(std::to_string(plan.microbatches()) + " microbatches do not fill " +
+             std::to_string(plan.pp) + " stages: a global batch of " +
+             std::to_string(plan.dp * plan.microBatch * plan.pp) +
+             " would",
+         err);
+}
+
+/// Reads or builds the plan and cuts the cluster to it.
+bool choosePlan(const PredictOptions &options, Question &question, Plan &plan,
+                Streams streams, Failure &failure) {
+  if (!options.planFile.empty()) {
+    if (options.plan.any() || options.question.gpus ||
+        options.question.globalBatch || options.question.sequence ||
+        !options.question.dtype.empty()) {
+      failure = {FailureKind::Usage,
+                 {"--plan " + options.planFile +
+                  ": the file says it all; drop the flags that spell a plan"}};
+      return false;
+    }
+    if (!loadPlan(options.planFile, options.model, plan, failure) ||
+        !readQuestion(options.model, options.question, plan.sequence, question,
+                      failure) ||
+        !requireLegal(options.planFile, question.model.program, plan,
+                      FailureKind::Input, failure))
+      return false;
+    warnOfCluster(options.planFile, plan, question.cluster, streams.err);
+    question.base.dtypes = plan.dtypes;
+  } else {
+    if (!readQuestion(options.model, options.question, 0, question, failure) ||
+        !planFromFlags(options.plan, question.model.program, question.base,
+                       options.question.gpus,
+                       question.cluster.hardware.ranks(),
+                       options.question.globalBatch, plan, failure) ||
+        !requireLegal("", question.model.program, plan, FailureKind::Usage,
+                      failure))
+      return false;
+    if (options.question.globalBatch == 0)
+      note("--global-batch is not given: " + std::to_string(plan.globalBatch) +
+               " sequences a step",
+           streams.err);
+  }
+  return sizeQuestion(question, plan.ranks(), failure);
+}
+
+void printPrediction(const Question &question, const Plan &plan,
+                     const Estimate &estimate, std::ostream &out) {
+  const Program &program = question.model.program;
+  const Hardware &hardware = question.cluster.hardware;
+  size_t fullest = 0;
+  Bytes memory = fullestStage(estimate, fullest);
+  const double perToken =
+      modelFlopsPerToken(program, FlopsConvention::CausalHalved);
+  out << program.name << " on " << plan.ranks() << " x "
+      << hardware.device.name << ", global batch " << plan.globalBatch << " x "
+      << plan.sequence << " tokens\n"
+      << planText(program, plan) << "\n\n"
+      << "step    " << secondsText(estimate.stepTime) << "\n"
+      << "MFU     " << percentText(estimate.modelFlopsUtilization);
+  for (FlopsConvention convention :
+       {FlopsConvention::FullAttention, FlopsConvention::SixN})
+    out << ", "
+        << percentText(estimate.modelFlopsUtilization *
+                       modelFlopsPerToken(program, convention) / perToken)
+        << " by " << name(convention);
+  out << "\ntokens  "
+      << countText(std::round(estimate.tokensPerSecondPerGpu))
+      << " a second and GPU\n"
+      << "memory  " << bytesText(memory) << " of "
+      << bytesText(question.memoryLimit) << " on a rank of stage " << fullest
+      << (memory < question.memoryLimit ? "" : ": does not fit") << "\n\n"
+      << timeTable(estimate) << "\n"
+      << memoryTable(estimate, question.memoryLimit) << "\n"
+      << "ledger of a rank of stage 0, one step\n"
+      << ledgerTable(predictLedger(program, plan, 0)) << "\n"
+      << "numbers rest on: cluster " << hardware.name << ", profile "
+      << question.profile.name << ", " << name(plan.dtypes.compute)
+      << ", MFU against "
+      << countText(hardware.device.peakOf(plan.dtypes.compute).count())
+      << "FLOP/s with causal attention pairs and logits counted once\n";
+}
+
+ExitCode runPredict(const PredictOptions &options, Streams streams) {
+  Failure failure;
+  Question question;
+  Plan plan;
+  if (!choosePlan(options, question, plan, streams, failure))
+    return report(failure, streams.err);
+  warnOfPlan(options, plan, streams.err);
+  const Program &program = question.model.program;
+  Estimate estimate = cost::estimate(program, question.cluster.hardware,
+                                     question.profile, plan);
+  size_t fullest = 0;
+  Bytes memory = fullestStage(estimate, fullest);
+  if (options.json) {
+    Json json = {{"model", program.name}};
+    json.update(
+        pricedPlanJson(program, plan, estimate, question.memoryLimit));
+    json["memory"] = memoryJson(plan, estimate);
+    json["ledger"] = ledgersJson(program, plan);
+    json["basis"] = basisJson(question.cluster.hardware, question.profile,
+                              plan, question.memoryLimit);
+    streams.out << json.dump(2) << "\n";
+  } else {
+    printPrediction(question, plan, estimate, streams.out);
+  }
+  if (!options.output.empty() &&
+      !writeText(options.output, canonicalText(plan), failure))
+    return report(failure, streams.err);
+
+  if (memory >= question.memoryLimit) {
+    std::string message =
+        "the plan does not fit: a rank of stage " + std::to_string(fullest) +
+        " needs " + bytesText(memory) + ", and " +
+        bytesText(question.memoryLimit) + " are usable";
+    if (options.requireFit)
+      return report({FailureKind::No, {message}}, streams.err);
+    warn(message, streams.err);
+  } else if (static_cast<double>(memory.count()) >
+             0.99 * static_cast<double>(question.memoryLimit.count())) {
+    warn("the plan is within 1 % of the memory limit", streams.err);
+  }
+  return ExitCode::Done;
+}
+
+} // namespace
+
+void addPredict(CLI::App &app, Streams streams, ExitCode &exitCode) {
+  auto options = std::make_shared<PredictOptions>();
+  CLI::App *command = app.add_subcommand(
+      "predict", "Say what a plan costs: time, MFU, memory of every rank");
+  command
+      ->add_option("model", options->model, "config.json, or its folder")
+      ->required();
+  command->add_option("--plan", options->planFile,
+                      "Plan file; or spell the plan with the flags below");
+  options->question.add(*command, true);
+  options->plan.add(*command);
+  command->add_option("-o,--output", options->output,
+                      "Write the plan to this file");
+  command->add_flag("--require-fit", options->requireFit,
+                    "Exit 2 if the plan does not fit");
+  command->add_flag("--json", options->json, "Print JSON on stdout");
+  command->footer(
+      "Examples:\n"
+      "  shardwright predict examples/models/llama-3-70b --cluster dgx-h100 "
+      "--plan plan.json\n"
+      "  shardwright predict examples/models/llama-3-70b --cluster dgx-h100 "
+      "--gpus 64 --tp 8 --pp 4 --sp --zero 1 --global-batch 128 --json\n"
+      "\n"
+      "8 TP and 4 PP on 64 GPUs leave 2 DP: what is not given follows.");
+  command->callback([=, &exitCode] {
+    exitCode = runPredict(*options, streams);
+  });
+}
+
+} // namespace shardwright::tools

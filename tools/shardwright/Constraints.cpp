@@ -1,0 +1,220 @@
+#include "tools/shardwright/Constraints.h"
+
+#include "tools/shardwright/Inputs.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace shardwright::tools {
+
+using namespace cost;
+
+bool parseInteger(const std::string &text, int64_t &value) {
+  auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() &&
+         !text.empty();
+}
+
+bool parseSchedule(const std::string &text, ScheduleKind &schedule) {
+  if (text == "1f1b" || text == "1F1B")
+    schedule = ScheduleKind::OneFOneB;
+  else if (text == "gpipe" || text == "GPipe")
+    schedule = ScheduleKind::GPipe;
+  else
+    return false;
+  return true;
+}
+
+bool parseRecompute(const std::string &text, Recompute &recompute,
+                    int64_t &fullLayers) {
+  fullLayers = -1;
+  if (text == "none")
+    recompute = Recompute::None;
+  else if (text == "selective")
+    recompute = Recompute::Selective;
+  else if (text == "full")
+    recompute = Recompute::Full;
+  else if (text.rfind("full:", 0) == 0 &&
+           parseInteger(text.substr(5), fullLayers) && fullLayers >= 1)
+    recompute = Recompute::Full;
+  else
+    return false;
+  return true;
+}
+
+bool parseDTypes(const std::string &text, DTypes &dtypes) {
+  if (text == "bf16")
+    dtypes = DTypes();
+  else if (text == "f32")
+    dtypes = {DType::F32, DType::F32, DType::F32, DType::F32, DType::F32};
+  else if (text == "f64")
+    dtypes = {DType::F64, DType::F64, DType::F64, DType::F64, DType::F64};
+  else
+    return false;
+  return true;
+}
+
+namespace {
+
+bool parseBoolean(const std::string &text, int64_t &value) {
+  for (const char *yes : {"1", "true", "yes", "on"})
+    if (text == yes) {
+      value = 1;
+      return true;
+    }
+  for (const char *no : {"0", "false", "no", "off"})
+    if (text == no) {
+      value = 0;
+      return true;
+    }
+  return false;
+}
+
+struct Spelling {
+  const char *text;
+  Field field;
+};
+constexpr Spelling spellings[] = {
+    {"dp", Field::Dp},
+    {"tp", Field::Tp},
+    {"pp", Field::Pp},
+    {"sp", Field::Sp},
+    {"zero", Field::Zero},
+    {"microbatch", Field::MicroBatch},
+    {"micro_batch", Field::MicroBatch},
+    {"micro-batch", Field::MicroBatch},
+    {"schedule", Field::Schedule},
+    {"recompute", Field::Recompute},
+    {"first_layers", Field::FirstLayers},
+    {"last_layers", Field::LastLayers},
+};
+
+class Reader {
+public:
+  Reader(bool fix, Ranges &ranges, Failure &failure)
+      : fix(fix), flag(fix ? "--fix" : "--max"), ranges(ranges),
+        failure(failure) {}
+
+  void read(const std::string &text) {
+    size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 ||
+        equals + 1 == text.size())
+      return complain(text, "expected field=value, such as tp=8");
+    std::string key = text.substr(0, equals);
+    std::string value = text.substr(equals + 1);
+    // Axes that plans name and this search does not cut yet.
+    if (key == "cp" || key == "ep" || key == "etp" || key == "vp") {
+      int64_t one = 0;
+      if (!parseInteger(value, one) || one != 1) {
+        if (failure.messages.empty())
+          failure.kind = FailureKind::Unsupported;
+        complain(text, "only " + key + "=1 is supported");
+      }
+      return;
+    }
+    auto found = std::find_if(
+        std::begin(spellings), std::end(spellings),
+        [&](const Spelling &spelling) { return key == spelling.text; });
+    if (found == std::end(spellings)) {
+      std::vector<std::string> names;
+      for (const Spelling &spelling : spellings)
+        names.push_back(spelling.text);
+      return complain(text, "expected a field of a plan (dp, tp, pp, sp, zero, "
+                            "microbatch, schedule, recompute, first_layers, "
+                            "last_layers), but got '" +
+                                key + "'" + nearest(key, names));
+    }
+    set(text, found->field, value);
+  }
+
+private:
+  void set(const std::string &text, Field field, const std::string &value) {
+    int64_t number = 0;
+    switch (field) {
+    case Field::Sp:
+      if (!fix)
+        return complain(text, "--max takes fields with a size");
+      if (!parseBoolean(value, number))
+        return complain(text, "expected on or off, but got '" + value + "'");
+      return pin(text, field, number);
+    case Field::Schedule: {
+      ScheduleKind schedule;
+      if (!fix)
+        return complain(text, "--max takes fields with a size");
+      if (!parseSchedule(value, schedule))
+        return complain(text, "expected 1f1b or gpipe, but got '" + value + "'");
+      return pin(text, field, static_cast<int64_t>(schedule));
+    }
+    case Field::Recompute: {
+      Recompute recompute;
+      int64_t full = -1;
+      if (!fix)
+        return complain(text, "--max takes fields with a size");
+      if (!parseRecompute(value, recompute, full))
+        return complain(text, "expected none, selective, full or full:N, but "
+                              "got '" + value + "'");
+      pin(text, Field::FullLayers, full);
+      return pin(text, field, static_cast<int64_t>(recompute));
+    }
+    case Field::Zero:
+      if (!parseInteger(value, number) || number < 0 || number > 3)
+        return complain(text, "expected 0 or 1, but got '" + value + "'");
+      if (fix && number > 1) {
+        if (failure.messages.empty())
+          failure.kind = FailureKind::Unsupported;
+        return complain(text, "ZeRO stages 2 and 3 are not supported yet");
+      }
+      break;
+    case Field::Dp:
+    case Field::Tp:
+    case Field::Pp:
+    case Field::MicroBatch:
+    case Field::FullLayers:
+    case Field::FirstLayers:
+    case Field::LastLayers:
+      if (!parseInteger(value, number) || number < 1)
+        return complain(text, "expected a positive integer, but got '" + value +
+                                  "'");
+      break;
+    }
+    if (fix)
+      return pin(text, field, number);
+    Range &range = ranges[static_cast<int>(field)];
+    range.most = std::min(range.most, number);
+  }
+
+  void pin(const std::string &text, Field field, int64_t value) {
+    Range &range = ranges[static_cast<int>(field)];
+    if (range.least == range.most && range.least != value)
+      return complain(text, "the field is already fixed to another value");
+    range = {value, value};
+  }
+
+  void complain(const std::string &text, const std::string &message) {
+    failure.messages.push_back(flag + " " + text + ": " + message);
+  }
+
+  bool fix;
+  std::string flag;
+  Ranges &ranges;
+  Failure &failure;
+};
+
+} // namespace
+
+bool parseConstraints(const std::vector<std::string> &texts, bool fix,
+                      Ranges &ranges, Failure &failure) {
+  failure.kind = FailureKind::Usage;
+  const size_t before = failure.messages.size();
+  Reader reader(fix, ranges, failure);
+  for (const std::string &text : texts)
+    for (size_t start = 0; start <= text.size();) {
+      size_t comma = std::min(text.find(',', start), text.size());
+      reader.read(text.substr(start, comma - start));
+      start = comma + 1;
+    }
+  return failure.messages.size() == before;
+}
+
+} // namespace shardwright::tools

@@ -1,0 +1,31 @@
+//===- Constraints.h - `--fix tp=8 --max pp=4` ------------------*- C++ -*-===//
+#ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_CONSTRAINTS_H
+#define SHARDWRIGHT_TOOLS_SHARDWRIGHT_CONSTRAINTS_H
+
+#include "cost_model/Candidate.h"
+#include "cost_model/Failure.h"
+
+#include <string>
+#include <vector>
+
+namespace shardwright::tools {
+
+/// Reads "field=value" (several may be joined by commas) into `ranges`.
+/// `fix` gives the flag: --fix pins a field, --max limits it. All mistakes are
+/// reported together.
+bool parseConstraints(const std::vector<std::string> &texts, bool fix,
+                      cost::Ranges &ranges, cost::Failure &failure);
+
+/// Words of the command line for enums.
+bool parseSchedule(const std::string &text, cost::ScheduleKind &schedule);
+/// none, selective, full, or full:N (N layers of every stage; else -1).
+bool parseRecompute(const std::string &text, cost::Recompute &recompute,
+                    int64_t &fullLayers);
+bool parseInteger(const std::string &text, int64_t &value);
+/// bf16, f32 or f64 for parameters and arithmetic; bf16 keeps f32 gradients,
+/// reductions and masters.
+bool parseDTypes(const std::string &text, cost::DTypes &dtypes);
+
+} // namespace shardwright::tools
+
+#endif // SHARDWRIGHT_TOOLS_SHARDWRIGHT_CONSTRAINTS_H

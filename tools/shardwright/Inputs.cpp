@@ -1,0 +1,208 @@
+#include "tools/shardwright/Inputs.h"
+
+#include "compiler/Driver/Load.h"
+#include "cost_model/Json.h"
+#include "cost_model/Sha256.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace shardwright::tools {
+
+using namespace cost;
+
+namespace {
+
+bool fail(Failure &failure, FailureKind kind, std::string message) {
+  failure.kind = kind;
+  failure.messages.push_back(std::move(message));
+  return false;
+}
+
+/// A word that cannot be a shipped name is a path.
+bool looksLikePath(const std::string &name) {
+  return name.find('/') != std::string::npos ||
+         name.find(".json") != std::string::npos;
+}
+
+std::string joined(const std::vector<std::string> &names) {
+  std::string text;
+  for (const std::string &name : names)
+    text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+int64_t editDistance(const std::string &a, const std::string &b) {
+  std::vector<int64_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j)
+    row[j] = static_cast<int64_t>(j);
+  for (size_t i = 1; i <= a.size(); ++i) {
+    int64_t diagonal = row[0];
+    row[0] = static_cast<int64_t>(i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      int64_t changed = diagonal + (a[i - 1] != b[j - 1] ? 1 : 0);
+      diagonal = row[j];
+      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+} // namespace
+
+std::string nearest(const std::string &word,
+                    const std::vector<std::string> &names) {
+  const std::string *best = nullptr;
+  int64_t least = static_cast<int64_t>(word.size()) / 3 + 2;
+  for (const std::string &name : names) {
+    int64_t distance = editDistance(word, name);
+    if (distance < least) {
+      least = distance;
+      best = &name;
+    }
+  }
+  return best ? ": did you mean '" + *best + "'?" : "";
+}
+
+bool readText(const std::string &path, std::string &text, Failure &failure) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    return fail(failure, FailureKind::Input,
+                path + ": expected a file, but it is a folder");
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return fail(failure, FailureKind::Input,
+                path + ": cannot read: " + std::strerror(errno));
+  std::ostringstream content;
+  content << file.rdbuf();
+  if (file.bad())
+    return fail(failure, FailureKind::Input,
+                path + ": cannot read: " + std::strerror(errno));
+  text = content.str();
+  return true;
+}
+
+bool writeText(const std::string &path, const std::string &text,
+               Failure &failure) {
+  namespace fs = std::filesystem;
+  // Devices and pipes cannot be replaced, only written to.
+  std::error_code error;
+  fs::file_status status = fs::status(path, error);
+  bool replace = !fs::exists(status) || fs::is_regular_file(status);
+  std::string target = replace ? path + ".tmp" : path;
+  errno = 0;
+  std::ofstream file(target, std::ios::binary | std::ios::trunc);
+  if (file)
+    file << text << std::flush;
+  if (!file)
+    return fail(failure, FailureKind::Usage,
+                path + ": cannot write: " +
+                    (errno ? std::strerror(errno) : "unknown error"));
+  file.close();
+  if (replace) {
+    fs::rename(target, path, error);
+    if (error) {
+      fs::remove(target);
+      return fail(failure, FailureKind::Usage,
+                  path + ": cannot write: " + error.message());
+    }
+  }
+  return true;
+}
+
+bool loadModel(const std::string &path, int64_t sequence, Model &model,
+               Failure &failure) {
+  if (!loadProgram(path, sequence, model.program, failure, &model.notes))
+    return false;
+  model.sha256 = sha256(programJson(model.program));
+  return true;
+}
+
+bool loadCluster(const std::string &name, Cluster &cluster, Failure &failure) {
+  std::string text, file = name;
+  if (const char *shipped = shippedHardware(name)) {
+    text = shipped;
+    file = name + ".json";
+  } else if (!looksLikePath(name) && !std::filesystem::exists(name)) {
+    std::vector<std::string> names = shippedHardwareNames();
+    return fail(failure, FailureKind::Usage,
+                "--cluster " + name + ": expected a cluster file or one of " +
+                    joined(names) + nearest(name, names));
+  } else if (!readText(name, text, failure)) {
+    return false;
+  }
+  if (!readHardware(text, file, cluster.hardware, failure))
+    return false;
+  cluster.sha256 = sha256(text);
+  return true;
+}
+
+bool resizeCluster(Cluster &cluster, int64_t gpus, Failure &failure) {
+  if (gpus == 0 || gpus == cluster.hardware.ranks())
+    return true;
+  Hardware cut;
+  if (!resized(cluster.hardware, gpus, cut, failure))
+    return false;
+  cluster.hardware = cut;
+  return true;
+}
+
+bool loadProfile(const std::string &name, Profile &profile, Failure &failure) {
+  std::string text, file = name;
+  if (const char *shipped = shippedProfile(name)) {
+    text = shipped;
+    file = name + ".json";
+  } else if (!looksLikePath(name) && !std::filesystem::exists(name)) {
+    std::vector<std::string> names = shippedProfileNames();
+    return fail(failure, FailureKind::Usage,
+                "--profile " + name + ": expected a profile file or one of " +
+                    joined(names) + nearest(name, names));
+  } else if (!readText(name, text, failure)) {
+    return false;
+  }
+  return readProfile(text, file, profile, failure);
+}
+
+bool parseBytes(const std::string &text, Bytes &bytes) {
+  char *end = nullptr;
+  errno = 0;
+  double value = std::strtod(text.c_str(), &end);
+  if (end == text.c_str() || errno != 0 || !std::isfinite(value) || value <= 0)
+    return false;
+  std::string unit(end);
+  unit.erase(0, unit.find_first_not_of(' ') == std::string::npos
+                    ? unit.size()
+                    : unit.find_first_not_of(' '));
+  static const struct {
+    const char *name;
+    double factor;
+  } units[] = {{"", 1},
+               {"B", 1},
+               {"KiB", 1024.},
+               {"MiB", 1024. * 1024},
+               {"GiB", 1024. * 1024 * 1024},
+               {"TiB", 1024. * 1024 * 1024 * 1024},
+               {"KB", 1e3},
+               {"MB", 1e6},
+               {"GB", 1e9},
+               {"TB", 1e12}};
+  for (const auto &known : units)
+    if (unit == known.name) {
+      value *= known.factor;
+      if (value < 1 || value >= 9e18)
+        return false;
+      bytes = Bytes(static_cast<int64_t>(value));
+      return true;
+    }
+  return false;
+}
+
+} // namespace shardwright::tools

@@ -1,0 +1,56 @@
+//===- Inputs.h - Files and names that the verbs read -----------*- C++ -*-===//
+#ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_INPUTS_H
+#define SHARDWRIGHT_TOOLS_SHARDWRIGHT_INPUTS_H
+
+#include "cost_model/Hardware.h"
+#include "cost_model/Profile.h"
+#include "cost_model/Program.h"
+
+#include <string>
+
+namespace shardwright::tools {
+
+/// A model as the tools need it: the program and what names it in a plan.
+struct Model {
+  cost::Program program;
+  std::string sha256; ///< of the canonical program.json
+  std::vector<std::string> notes; ///< what the importer left out on purpose
+};
+
+/// A cluster cut to the ranks that the question is about.
+struct Cluster {
+  cost::Hardware hardware;
+  std::string sha256; ///< of the cluster file's text
+};
+
+/// The whole text of a file; directories and unreadable files are refused.
+bool readText(const std::string &path, std::string &text,
+              cost::Failure &failure);
+/// Replaces the file at `path` at once: readers never see half of it.
+bool writeText(const std::string &path, const std::string &text,
+               cost::Failure &failure);
+
+/// `path` is a config.json or its folder; `sequence` 0 means the config's.
+bool loadModel(const std::string &path, int64_t sequence, Model &model,
+               cost::Failure &failure);
+
+/// `name` is that of a shipped cluster, or a file. Not resized.
+bool loadCluster(const std::string &name, Cluster &cluster,
+                 cost::Failure &failure);
+/// Cuts or extends `cluster` to `gpus`; 0 keeps its own size.
+bool resizeCluster(Cluster &cluster, int64_t gpus, cost::Failure &failure);
+
+/// `name` is that of a shipped profile, or a file.
+bool loadProfile(const std::string &name, cost::Profile &profile,
+                 cost::Failure &failure);
+
+/// A positive count of bytes: "80GiB", "64 GB", "1e9", "85899345920".
+bool parseBytes(const std::string &text, cost::Bytes &bytes);
+
+/// ": did you mean 'x'?" for the nearest of `names`, or nothing.
+std::string nearest(const std::string &word,
+                    const std::vector<std::string> &names);
+
+} // namespace shardwright::tools
+
+#endif // SHARDWRIGHT_TOOLS_SHARDWRIGHT_INPUTS_H

@@ -1,0 +1,23 @@
+#include "tools/shardwright/Command.h"
+
+#include <ostream>
+
+namespace shardwright::tools {
+
+ExitCode report(const cost::Failure &failure, std::ostream &err) {
+  for (const std::string &message : failure.messages)
+    err << "shardwright: error: " << message << "\n";
+  if (failure.messages.empty())
+    err << "shardwright: internal error: a failure without a message\n";
+  return failure.messages.empty() ? ExitCode::Bug : exitCode(failure.kind);
+}
+
+void warn(const std::string &message, std::ostream &err) {
+  err << "shardwright: warning: " << message << "\n";
+}
+
+void note(const std::string &message, std::ostream &err) {
+  err << "shardwright: note: " << message << "\n";
+}
+
+} // namespace shardwright::tools

@@ -1,0 +1,191 @@
+#include "tools/shardwright/PlanFlags.h"
+
+#include "compiler/Import/HfConfig.h"
+#include "cost_model/Candidate.h"
+#include "cost_model/Json.h"
+#include "cost_model/Rules.h"
+#include "tools/shardwright/Constraints.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <ostream>
+
+namespace shardwright::tools {
+
+using namespace cost;
+
+void PlanFlags::add(CLI::App &command) {
+  auto degree = [&](const char *flag, int64_t &value, const char *help) {
+    command.add_option(flag, value, help)
+        ->check(CLI::Range(int64_t(1), int64_t(1) << 40))
+        ->group("Plan");
+  };
+  degree("--tp", tp, "Tensor-parallel ranks (default 1)");
+  degree("--pp", pp, "Pipeline stages (default 1)");
+  degree("--dp", dp, "Data-parallel ranks (default gpus / (tp * pp))");
+  degree("--micro-batch", microBatch,
+         "Sequences per rank and microbatch (default 1)");
+  command
+      .add_option("--zero", zero,
+                  "ZeRO stage: 1 shards optimizer state over dp (default 0)")
+      ->check(CLI::Range(int64_t(0), int64_t(3)))
+      ->group("Plan");
+  command.add_flag("--sp", sp, "Sequence parallelism over the tp ranks")
+      ->group("Plan");
+  command
+      .add_option("--recompute", recompute,
+                  "none, selective, full, or full:N (N layers of each stage)")
+      ->group("Plan");
+  command.add_option("--schedule", schedule, "1f1b (default) or gpipe")
+      ->group("Plan");
+  command
+      .add_option("--layers", layers,
+                  "Layers of each stage, such as 8,8,8,6 (default even)")
+      ->group("Plan");
+}
+
+bool PlanFlags::any() const {
+  return tp || pp || dp || microBatch || zero >= 0 || sp ||
+         !recompute.empty() || !schedule.empty() || !layers.empty();
+}
+
+int64_t defaultGlobalBatch(int64_t gpus, int64_t sequence) {
+  return checkedMul(gpus, std::max<int64_t>(1, 16384 / sequence));
+}
+
+namespace {
+
+bool parseLayers(const std::string &text, std::vector<int64_t> &layers) {
+  for (size_t start = 0; start <= text.size();) {
+    size_t comma = std::min(text.find(',', start), text.size());
+    int64_t count = 0;
+    if (!parseInteger(text.substr(start, comma - start), count) || count < 0)
+      return false;
+    layers.push_back(count);
+    start = comma + 1;
+  }
+  return true;
+}
+
+} // namespace
+
+bool planFromFlags(const PlanFlags &flags, const Program &program,
+                   const Plan &base, int64_t gpus, int64_t clusterRanks,
+                   int64_t globalBatch, Plan &plan, Failure &failure) {
+  failure.kind = FailureKind::Usage;
+  const size_t before = failure.messages.size();
+  auto complain = [&](const std::string &message) {
+    failure.messages.push_back(message);
+  };
+  Candidate candidate;
+  candidate.tp = std::max<int64_t>(flags.tp, 1);
+  candidate.pp = std::max<int64_t>(flags.pp, 1);
+  candidate.microBatch = std::max<int64_t>(flags.microBatch, 1);
+  candidate.sp = flags.sp;
+  candidate.zero = static_cast<int>(std::max<int64_t>(flags.zero, 0));
+
+  const std::string product =
+      std::to_string(candidate.tp) + " TP x " + std::to_string(candidate.pp) +
+      " PP";
+  int64_t model = 0; // ranks of one model replica
+  if (__builtin_mul_overflow(candidate.tp, candidate.pp, &model) ||
+      model > int64_t(1) << 31) {
+    complain(product + ": too many ranks");
+    return false;
+  }
+  if (gpus == 0 && flags.dp == 0)
+    gpus = clusterRanks;
+  if (gpus == 0)
+    gpus = checkedMul(model, std::min(flags.dp, int64_t(1) << 31));
+  candidate.dp = flags.dp;
+  if (flags.dp == 0 && gpus % model != 0)
+    complain("expected tp * pp to divide the " + std::to_string(gpus) +
+             " GPUs, but got " + product + " = " + std::to_string(model));
+  if (flags.dp == 0)
+    candidate.dp = std::max<int64_t>(gpus / model, 1);
+  else if (flags.dp > gpus / model || flags.dp * model != gpus)
+    complain("expected tp * pp * dp to equal the " + std::to_string(gpus) +
+             " GPUs, but got " + product + " x " + std::to_string(flags.dp) +
+             " DP");
+  if (!flags.schedule.empty() &&
+      !parseSchedule(flags.schedule, candidate.schedule))
+    complain("--schedule " + flags.schedule + ": expected 1f1b or gpipe");
+  if (!flags.recompute.empty() &&
+      !parseRecompute(flags.recompute, candidate.recompute,
+                      candidate.fullLayers))
+    complain("--recompute " + flags.recompute +
+             ": expected none, selective, full or full:N");
+  std::vector<int64_t> layers;
+  if (!flags.layers.empty()) {
+    if (!parseLayers(flags.layers, layers))
+      complain("--layers " + flags.layers +
+               ": expected numbers joined by commas, such as 8,8,8,6");
+    else if (static_cast<int64_t>(layers.size()) != candidate.pp)
+      complain("--layers " + flags.layers + ": expected one number for each of "
+               "the " + std::to_string(candidate.pp) + " stages, but got " +
+               std::to_string(layers.size()));
+    else if (int64_t sum = std::accumulate(layers.begin(), layers.end(),
+                                           int64_t(0));
+             sum != program.layers)
+      complain("--layers " + flags.layers + ": expected the sum to be the " +
+               std::to_string(program.layers) + " layers of the model, but got " +
+               std::to_string(sum));
+  }
+  if (failure.messages.size() != before)
+    return false;
+
+  Plan from = base;
+  from.globalBatch = globalBatch ? globalBatch
+                                 : defaultGlobalBatch(gpus, base.sequence);
+  if (candidate.pp > program.layers && layers.empty()) {
+    complain("--pp " + std::to_string(candidate.pp) + ": expected at most one "
+             "stage a layer (" + std::to_string(program.layers) + ")");
+    return false;
+  }
+  plan = planAt(program, from, candidate);
+  if (!layers.empty())
+    plan.stages = stagesWith(program, layers, candidate.recompute,
+                             candidate.fullLayers);
+  return true;
+}
+
+bool loadPlan(const std::string &path, const std::string &model, Plan &plan,
+              Failure &failure) {
+  std::string text;
+  ModelSpec spec;
+  if (!readText(path, text, failure) || !readPlan(text, path, plan, failure) ||
+      !readHfConfig(model, spec, failure))
+    return false;
+  if (plan.modelName.empty() || plan.modelName == spec.name)
+    return true;
+  failure = {FailureKind::Input,
+             {path + "#/model/name: expected a plan of '" + spec.name +
+              "', but got one of '" + plan.modelName + "'"}};
+  return false;
+}
+
+void warnOfCluster(const std::string &path, const Plan &plan,
+                   const Cluster &cluster, std::ostream &err) {
+  if (!plan.clusterSha256.empty() && plan.clusterSha256 != cluster.sha256)
+    warn(path + "#/cluster: the plan was made for '" + plan.clusterName +
+             "', not for this '" + cluster.hardware.name + "'",
+         err);
+}
+
+bool requireLegal(const std::string &what, const Program &program,
+                  const Plan &plan, FailureKind kind, Failure &failure) {
+  std::vector<Violation> violations = checkPlan(program, plan);
+  if (violations.empty())
+    return true;
+  failure.kind = worstKind(violations) == FailureKind::Unsupported
+                     ? FailureKind::Unsupported
+                     : kind;
+  for (const Violation &violation : violations)
+    failure.messages.push_back((what.empty() ? "" : what + ": ") +
+                               violation.message);
+  return false;
+}
+
+} // namespace shardwright::tools

@@ -1,0 +1,218 @@
+#include "tools/shardwright/Question.h"
+
+#include "cost_model/ProgramEstimator.h"
+#include "cost_model/Report.h"
+#include "tools/shardwright/Constraints.h"
+#include "tools/shardwright/PlanFlags.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <ostream>
+#include <set>
+
+namespace shardwright::tools {
+
+using namespace cost;
+
+void QuestionFlags::add(CLI::App &command, bool clusterRequired) {
+  CLI::Option *option =
+      command
+          .add_option("--cluster", cluster,
+                      "Cluster file, or the name of a shipped one (dgx-h100)")
+          ->group("Question");
+  if (clusterRequired)
+    option->required();
+  command.add_option("--gpus", gpus, "GPUs to use (default: the whole cluster)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 31))
+      ->group("Question");
+  command
+      .add_option("--global-batch", globalBatch,
+                  "Sequences of a step (default: 16,384 tokens a GPU)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 31))
+      ->group("Question");
+  command
+      .add_option("--sequence", sequence,
+                  "Tokens of a sequence (default: the config's longest)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 31))
+      ->group("Question");
+  command
+      .add_option("--profile", profile,
+                  "Whose software runs the plan: a profile's name or file")
+      ->capture_default_str()
+      ->group("Question");
+  command
+      .add_option("--dtype", dtype,
+                  "bf16, f32 or f64 (default: bf16 on GPUs, f32 on a host)")
+      ->group("Question");
+  command
+      .add_option("--memory-limit", memoryLimit,
+                  "Memory that a rank may use, such as 70GiB (default: what the "
+                  "device leaves)")
+      ->group("Question");
+}
+
+void SearchFlags::add(CLI::App &command) {
+  command
+      .add_option("--fix", fix,
+                  "Pin fields of the plan: tp=8, sp=on, recompute=full:2, "
+                  "schedule=1f1b, ... (repeatable)")
+      ->group("Search");
+  command
+      .add_option("--max", max,
+                  "Limit fields of the plan: tp=8, microbatch=4, ... "
+                  "(repeatable)")
+      ->group("Search");
+  command.add_option("--top", top, "Plans to list, best first")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t(1), int64_t(1000)))
+      ->group("Search");
+}
+
+bool readQuestion(const std::string &model, const QuestionFlags &flags,
+                  int64_t sequence, Question &question, Failure &failure) {
+  failure.kind = FailureKind::Usage;
+  Bytes limit;
+  DTypes dtypes;
+  if (!flags.memoryLimit.empty() && !parseBytes(flags.memoryLimit, limit))
+    failure.messages.push_back("--memory-limit " + flags.memoryLimit +
+                               ": expected a size such as 70GiB");
+  if (!flags.dtype.empty() && !parseDTypes(flags.dtype, dtypes))
+    failure.messages.push_back("--dtype " + flags.dtype +
+                               ": expected bf16, f32 or f64");
+  if (!failure.messages.empty())
+    return false;
+  if (!loadModel(model, sequence ? sequence : flags.sequence, question.model,
+                 failure) ||
+      !loadCluster(flags.cluster, question.cluster, failure) ||
+      !loadProfile(flags.profile, question.profile, failure))
+    return false;
+
+  const Hardware &hardware = question.cluster.hardware;
+  Plan &base = question.base;
+  base.modelName = question.model.program.name;
+  base.modelSha256 = question.model.sha256;
+  base.clusterName = hardware.name;
+  base.clusterSha256 = question.cluster.sha256;
+  base.sequence = question.model.program.sequence;
+  base.dtypes = question.profile.dtypes;
+  if (!flags.dtype.empty())
+    base.dtypes = dtypes;
+  else if (hardware.device.peakOf(base.dtypes.compute).count() <= 0)
+    parseDTypes("f32", base.dtypes); // the device has no 16-bit arithmetic
+  if (hardware.device.peakOf(base.dtypes.compute).count() <= 0) {
+    failure.kind = FailureKind::Unsupported;
+    failure.messages.push_back("--dtype " + flags.dtype + ": '" +
+                               hardware.device.name + "' has no rate for " +
+                               std::string(name(base.dtypes.compute)));
+    return false;
+  }
+  question.memoryLimit =
+      flags.memoryLimit.empty() ? hardware.device.usable : limit;
+  return true;
+}
+
+bool sizeQuestion(Question &question, int64_t gpus, Failure &failure) {
+  return resizeCluster(question.cluster, gpus, failure);
+}
+
+namespace {
+
+/// Distinct messages of the rules that reject every mesh, in order.
+std::vector<std::string> brokenRules(const SearchResult &result) {
+  std::vector<std::string> messages;
+  std::set<std::string> seen;
+  for (const RejectedFamily &family : result.rejected)
+    for (const Violation &violation : family.violations)
+      if (seen.insert(violation.message).second)
+        messages.push_back(violation.message);
+  return messages;
+}
+
+std::string numbers(const std::vector<int64_t> &values) {
+  std::string text;
+  for (int64_t value : values)
+    text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return text;
+}
+
+} // namespace
+
+std::vector<std::string> whyNothing(const Question &question,
+                                    const SearchAnswer &answer) {
+  const Program &program = question.model.program;
+  const int64_t gpus = answer.options.gpus;
+  std::vector<std::string> lines;
+  if (answer.smallest) {
+    const RankedPlan &plan = *answer.smallest;
+    size_t stage = 0;
+    fullestStage(plan.estimate, stage);
+    Bytes missing = plan.memory - answer.options.memoryLimit + Bytes(1);
+    lines.push_back("no plan fits: the smallest needs " +
+                    bytesText(plan.memory) + " on a rank of stage " +
+                    std::to_string(stage) + ", and " +
+                    bytesText(answer.options.memoryLimit) + " are usable");
+    lines.push_back("the smallest: " + planText(program, plan.plan));
+    lines.push_back("to fit, it must shed " + bytesText(missing) +
+                    " a rank: more GPUs, a shorter sequence, a smaller model, "
+                    "or fewer --fix");
+    return lines;
+  }
+  std::vector<std::string> rules = brokenRules(answer.result);
+  if (rules.empty()) {
+    lines.push_back("no mesh of " + std::to_string(gpus) +
+                    " GPUs obeys --fix and --max: tp * pp * dp must be " +
+                    std::to_string(gpus) + ", whose divisors are " +
+                    numbers(divisors(gpus)) +
+                    ", and microbatch * dp must divide the global batch of " +
+                    std::to_string(answer.options.globalBatch));
+    return lines;
+  }
+  lines.push_back("no plan is legal:");
+  lines.insert(lines.end(), rules.begin(), rules.end());
+  return lines;
+}
+
+bool answer(Question &question, const QuestionFlags &flags,
+            const SearchFlags &search, Streams streams, SearchAnswer &answer,
+            Failure &failure) {
+  SearchOptions &options = answer.options;
+  failure.kind = FailureKind::Usage;
+  bool parsed = parseConstraints(search.fix, true, options.ranges, failure);
+  parsed = parseConstraints(search.max, false, options.ranges, failure) && parsed;
+  if (!parsed || !sizeQuestion(question, flags.gpus, failure))
+    return false;
+
+  const Program &program = question.model.program;
+  options.gpus = question.cluster.hardware.ranks();
+  options.layers = program.layers;
+  options.globalBatch = flags.globalBatch;
+  if (options.globalBatch == 0) {
+    options.globalBatch = defaultGlobalBatch(options.gpus, program.sequence);
+    note("--global-batch is not given: " + std::to_string(options.globalBatch) +
+             " sequences a step",
+         streams.err);
+  }
+  question.base.globalBatch = options.globalBatch;
+  options.policies = searchedPolicies(program);
+  options.memoryLimit = question.memoryLimit;
+  options.top = search.top;
+
+  // The only clock: it goes to people, never into an answer.
+  auto start = std::chrono::steady_clock::now();
+  ProgramEstimator estimator(program, question.cluster.hardware,
+                             question.profile, question.base);
+  answer.result = cost::search(estimator, options);
+  if (answer.result.plans.empty())
+    answer.smallest = cost::smallest(estimator, options);
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const SearchCounters &counters = answer.result.counters;
+  note("searched " + groupedText(counters.considered) + " plans in " +
+           secondsText(Seconds(took.count())),
+       streams.err);
+  return true;
+}
+
+} // namespace shardwright::tools

@@ -1,0 +1,66 @@
+//===- Question.h - A model on a cluster, as flags --------------*- C++ -*-===//
+#ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_QUESTION_H
+#define SHARDWRIGHT_TOOLS_SHARDWRIGHT_QUESTION_H
+
+#include "cost_model/Search.h"
+#include "tools/shardwright/Command.h"
+#include "tools/shardwright/Inputs.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardwright::tools {
+
+/// Flags that say on what machine and for what step a plan is wanted.
+struct QuestionFlags {
+  std::string cluster, profile = "native", dtype, memoryLimit;
+  int64_t gpus = 0, globalBatch = 0, sequence = 0; ///< 0: default
+
+  /// `clusterRequired`: a verb without a search may do without.
+  void add(CLI::App &command, bool clusterRequired);
+};
+
+/// Flags that bound the search.
+struct SearchFlags {
+  std::vector<std::string> fix, max;
+  int64_t top = 3;
+
+  void add(CLI::App &command);
+};
+
+/// The inputs of a question, read and checked.
+struct Question {
+  Model model;
+  Cluster cluster;
+  cost::Profile profile;
+  cost::Plan base;        ///< names, digests, dtypes, sequence, global batch
+  cost::Bytes memoryLimit; ///< usable bytes of a rank
+};
+
+/// Reads what `flags` name. The cluster keeps its size until `sizeQuestion`;
+/// `sequence` (0: the flags') is that of a plan file.
+bool readQuestion(const std::string &model, const QuestionFlags &flags,
+                  int64_t sequence, Question &question, cost::Failure &failure);
+/// Cuts the cluster to `gpus` (0: all of it).
+bool sizeQuestion(Question &question, int64_t gpus, cost::Failure &failure);
+
+/// Searches; refuses with No (and what would have to change) if nothing fits.
+struct SearchAnswer {
+  cost::SearchOptions options;
+  cost::SearchResult result;
+  /// The smallest plan, if no plan fits.
+  std::optional<cost::RankedPlan> smallest;
+};
+bool answer(Question &question, const QuestionFlags &flags,
+            const SearchFlags &search, Streams streams, SearchAnswer &answer,
+            cost::Failure &failure);
+
+/// Bytes that a rank may use: the flag, or what the device leaves.
+/// "smallest plan needs 12 GiB more": lines for people.
+std::vector<std::string> whyNothing(const Question &question,
+                                    const SearchAnswer &answer);
+
+} // namespace shardwright::tools
+
+#endif // SHARDWRIGHT_TOOLS_SHARDWRIGHT_QUESTION_H
