@@ -162,9 +162,12 @@ public:
   const Work &work(const Candidate &c) {
     auto key = std::make_tuple(c.tp, c.sp, c.microBatch,
                                static_cast<int>(c.recompute));
+    if (lastWork && lastKey == key) // thousands of splits in a row ask
+      return *lastWork;
+    lastKey = key;
     auto found = works.find(key);
     if (found != works.end())
-      return found->second;
+      return *(lastWork = &found->second);
     Work work;
     Plan plan = site(c).plan;
     bool any = false;
@@ -189,7 +192,7 @@ public:
       least(work.plain, plain);
       any = true;
     }
-    return works.emplace(key, work).first->second;
+    return *(lastWork = &works.emplace(key, work).first->second);
   }
 
   static LayerTimes layersTime(const Work &work, const Candidate &c,
@@ -218,41 +221,50 @@ public:
   /// Stage i gets its first microbatch after the stages before it, and their
   /// backwards follow its last; before its own first backward the stages behind
   /// it have passed a microbatch there and back, and meanwhile it runs only the
-  /// forwards that the schedule lets it run ahead. So for every i
-  ///   T >= sum_{j != i} (f_j + d_j) + ahead_i f_i + ...
-  /// spelled out below; transfers, reductions and the update only add.
+  /// forwards that the schedule lets it run ahead (`ahead`, all of them under
+  /// GPipe, where the last of them starts the way back). So for every i
+  ///   T >= sum_{j != i} (f_j + d_j) + M (f_i + d_i + w_i) - w_i
+  ///        - (ahead - 1) f_i   under 1F1B;
+  /// transfers, reductions and the update only add. Of interior stages with
+  /// equal layers the last has the least hidden, so four stages decide.
   double splitBound(const Candidate &c) {
     const Work &work = this->work(c);
-    const std::vector<int64_t> counts = layersPerStage(c, program.layers);
     const double m = microbatches(c);
-    std::vector<LayerTimes> stages;
-    double path = 0; // a microbatch there and back
-    for (int64_t i = 0; i < c.pp; ++i) {
-      LayerTimes times = layersTime(work, c, counts[i]);
-      if (i == 0)
-        times.add(work.entrance, 1);
-      if (i + 1 == c.pp)
-        times.add(work.exit, 1);
-      path += times.forward + times.dataGrad;
-      stages.push_back(times);
+    const int64_t interior = c.pp - 2;
+    const int64_t left = program.layers - c.firstLayers - c.lastLayers;
+    LayerTimes first = layersTime(work, c, c.firstLayers);
+    first.add(work.entrance, 1);
+    if (c.pp == 1) {
+      first.add(work.exit, 1);
+      return m * first.all();
     }
-    double bound = 0;
-    for (int64_t i = 0; i < c.pp; ++i) {
-      const LayerTimes &t = stages[i];
-      // Forwards that stage i has run when its first backward may start.
-      double ahead = c.schedule == ScheduleKind::GPipe
-                         ? m
-                         : std::min(m, static_cast<double>(c.pp - i));
-      double others = path - t.forward - t.dataGrad;
-      double busy = m * t.all() - t.weightGrad;
-      // The forwards ahead hide behind the way through the stages behind; all
-      // but one of them may do so completely.
+    LayerTimes last = layersTime(work, c, c.lastLayers);
+    last.add(work.exit, 1);
+    LayerTimes small, large; // interior stages: the large ones come first
+    int64_t larges = 0;
+    if (interior > 0) {
+      larges = left % interior;
+      small = layersTime(work, c, left / interior);
+      large = layersTime(work, c, left / interior + 1);
+    }
+    auto there = [](const LayerTimes &t) { return t.forward + t.dataGrad; };
+    const double path = there(first) + there(last) +
+                        static_cast<double>(larges) * there(large) +
+                        static_cast<double>(interior - larges) * there(small);
+    auto bound = [&](const LayerTimes &t, int64_t stage) {
+      double ahead = std::min(m, static_cast<double>(c.pp - stage));
       double hidden = c.schedule == ScheduleKind::GPipe
                           ? 0
                           : (ahead - 1) * t.forward;
-      bound = std::max({bound, others + busy - hidden, m * t.all()});
-    }
-    return bound;
+      return path - there(t) + m * t.all() - t.weightGrad - hidden;
+    };
+    double most = std::max(
+        {m * first.all(), bound(first, 0), bound(last, c.pp - 1)});
+    if (larges > 0)
+      most = std::max(most, bound(large, larges));
+    if (interior > larges)
+      most = std::max(most, bound(small, interior));
+    return most;
   }
 
   Seconds familyBound(const Candidate &c, Depth depth) {
@@ -292,7 +304,10 @@ public:
   std::map<std::tuple<int64_t, int64_t, bool, int64_t, int>, LayerTable> tables;
   std::map<std::tuple<int64_t, int64_t, int64_t, bool, int64_t, int, int>, Site>
       sites;
-  std::map<std::tuple<int64_t, bool, int64_t, int>, Work> works;
+  using WorkKey = std::tuple<int64_t, bool, int64_t, int>;
+  std::map<WorkKey, Work> works;
+  WorkKey lastKey;
+  const Work *lastWork = nullptr;
 };
 
 ProgramEstimator::ProgramEstimator(const Program &program,
@@ -308,7 +323,14 @@ Plan ProgramEstimator::plan(const Candidate &candidate) const {
 
 std::vector<Violation>
 ProgramEstimator::check(const Candidate &candidate) const {
-  return checkPlan(state->program, plan(candidate), ModelCheck::NameOnly);
+  std::vector<Violation> violations =
+      checkPlan(state->program, plan(candidate), ModelCheck::NameOnly);
+  // Once each: a rule of stages would be told of every stage.
+  std::vector<Violation> once;
+  for (Violation &violation : violations)
+    if (once.empty() || once.back().rule != violation.rule)
+      once.push_back(std::move(violation));
+  return once;
 }
 
 Bytes ProgramEstimator::memory(const Candidate &candidate) const {

@@ -114,7 +114,9 @@ public:
 
   std::vector<Candidate> layouts(const Candidate &policy) const {
     std::vector<Candidate> result;
-    for (const Split &split : shape(policy.pp).splits) {
+    const std::vector<Split> &splits = shape(policy.pp).splits;
+    result.reserve(splits.size());
+    for (const Split &split : splits) {
       if (split.largest <= policy.fullLayers) // the same as full on all
         continue;
       Candidate candidate = policy;
@@ -267,6 +269,11 @@ public:
         prune(node);
       else if (node.depth == Depth::Complete)
         price(node);
+      else if (!estimator.mayFit(node.candidate, node.depth,
+                                 options.memoryLimit))
+        result.counters.unfit += family.leaves(node.candidate, node.depth);
+      else if (node.depth == Depth::Policy)
+        dive(node);
       else
         for (const Candidate &child : family.children(node.candidate, node.depth))
           push(child, next(node.depth), node.family, node.bound);
@@ -286,24 +293,50 @@ private:
     records[node.family].bound = std::min(records[node.family].bound, node.bound);
   }
 
-  void push(const Candidate &candidate, Depth depth, size_t mesh, double parent) {
-    if (!fits(candidate, depth)) {
-      result.counters.unfit += family.leaves(candidate, depth);
-      return;
-    }
+  Node nodeOf(const Candidate &candidate, Depth depth, size_t mesh,
+              double parent) const {
     double bound = estimator.lowerBound(candidate, depth).count();
-    Node node{std::max(parent, bound * (1 - roundingSlack)), depth, mesh,
-              candidate};
+    return {std::max(parent, bound * (1 - roundingSlack)), depth, mesh,
+            candidate};
+  }
+
+  void push(const Candidate &candidate, Depth depth, size_t mesh, double parent) {
+    Node node = nodeOf(candidate, depth, mesh, parent);
     if (beaten(node.bound))
       prune(node);
     else
       queue.push(node);
   }
 
-  bool fits(const Candidate &candidate, Depth depth) const {
-    if (depth == Depth::Complete)
-      return estimator.memory(candidate) < options.memoryLimit;
-    return estimator.mayFit(candidate, depth, options.memoryLimit);
+  /// Splits are many and their bounds are near the truth: the most promising
+  /// one that fits is priced at once, and most others are then beaten.
+  void dive(const Node &node) {
+    std::vector<Node> heap;
+    for (const Candidate &child : family.children(node.candidate, node.depth)) {
+      Node split = nodeOf(child, Depth::Complete, node.family, node.bound);
+      if (beaten(split.bound))
+        prune(split);
+      else
+        heap.push_back(split);
+    }
+    auto fits = [&](const Node &split) {
+      if (estimator.memory(split.candidate) < options.memoryLimit)
+        return true;
+      ++result.counters.unfit;
+      return false;
+    };
+    std::make_heap(heap.begin(), heap.end(), Later());
+    for (bool priced = false; !priced && !heap.empty(); heap.pop_back()) {
+      std::pop_heap(heap.begin(), heap.end(), Later());
+      priced = fits(heap.back());
+      if (priced)
+        price(heap.back());
+    }
+    for (const Node &split : heap)
+      if (beaten(split.bound))
+        prune(split);
+      else if (fits(split))
+        queue.push(split);
   }
 
   void price(const Node &node) {
