@@ -3,8 +3,9 @@
 #
 #   examples/quickstart/run.sh [WORK_FOLDER]
 #
-# Wants the tools of build/bin (test/run.sh builds them). Takes about two
-# minutes on two cores. Exits 2 if one of its claims does not hold.
+# Installs what is missing and builds the tools first (test/build.sh), unless
+# SHARDWRIGHT_BIN names a folder that has them; then it takes about two minutes
+# on two cores. Exits 2 if one of its claims does not hold.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -18,11 +19,9 @@ export OPENBLAS_NUM_THREADS=1
 
 say() { printf '\n== %s\n' "$*"; }
 no() { echo "quickstart: expected $*" >&2; exit 2; }
-[[ -x $bin/shardwright ]] || {
-  echo "quickstart: expected $bin/shardwright, but it is not there;" \
-       "build it with test/run.sh" >&2
-  exit 5
-}
+# On a fresh machine this installs what is missing and builds the tools.
+[[ ${SHARDWRIGHT_BIN:-} ]] ||
+  "$root/test/build.sh" shardwright shardwright-opt shardwright_rt >&2
 
 say "1. The fastest way to train Llama 3 on 64 H100"
 for model in llama-3-8b llama-3-70b; do
