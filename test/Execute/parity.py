@@ -21,6 +21,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import threading
 
 import plans
 import tensors
@@ -78,7 +79,8 @@ class Model:
 
     def train(self, program, ranks, mpi=False, steps=STEPS, environment=None):
         """Steps, tensors, summary and the bytes of the tensors' file."""
-        dump = str(program) + (".mpi" if mpi else "") + ".safetensors"
+        # Threads of a script may run one program at the same time.
+        dump = "%s.%d.safetensors" % (program, threading.get_ident())
         command = [program, "--steps", steps, "--dump", dump, "--json", "--timeout", 60] + TRAINING
         environment = dict(os.environ, OPENBLAS_NUM_THREADS="1", **(environment or {}))
         if mpi:
