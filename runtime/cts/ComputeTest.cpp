@@ -112,7 +112,7 @@ void checkAttention(const sw_rt_attention_shape &x, sw_rt_dtype dtype,
   alone([&](sw_rt_context &context) {
     // One thread and several must agree.
     for (int threads : {1, 3}) {
-      context.computeThreads = threads;
+      context.pool.resize(threads);
       context.ledger = {};
       std::vector<T> o(queries, T(77)), dq(queries, T(77)), dk(keys, T(77)),
           dv(keys, T(77)), lse(want.lse.size(), T(77));

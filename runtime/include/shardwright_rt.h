@@ -106,6 +106,15 @@ void sw_rt_matmul(sw_rt_context *context, sw_rt_dtype dtype,
                   int64_t n, int64_t k, const void *a, const void *b, void *c,
                   int32_t accumulate);
 
+/* A generated function that does units [first, last) of `extent`. Units are
+ * independent, and what they compute does not depend on where a range ends. */
+typedef void (*sw_rt_range)(void *const *arguments, int64_t first,
+                            int64_t last);
+/* Runs `range` over all units, in ranges of `grain`, on the threads of the
+ * rank. `arguments` are handed through. */
+void sw_rt_parallel(sw_rt_context *context, sw_rt_range range,
+                    void *const *arguments, int64_t extent, int64_t grain);
+
 /* Shapes, all sequence-major: q, o [s, b, n, g, d]; k, v [t, b, n, d];
  * lse [s, b, n, g] in the stat dtype (f32; f64 when dtype is f64). */
 typedef struct sw_rt_attention_shape {

@@ -12,6 +12,7 @@
 #include "runtime/src/Mesh.h"
 #include "runtime/src/Trace.h"
 #include "runtime/src/Transport.h"
+#include "runtime/src/compute/WorkerPool.h"
 
 #include <map>
 #include <memory>
@@ -64,7 +65,7 @@ struct sw_rt_context {
   std::map<std::pair<uint32_t, uint32_t>, shardwright::runtime::Group> groups;
   std::vector<int64_t> sendNumber, receiveNumber; ///< per peer
   std::vector<char> scratch;                      ///< tiles of attention
-  int computeThreads = 1;                         ///< that this rank may use
+  shardwright::runtime::WorkerPool pool;          ///< what it computes with
 
   int rank() const { return transport->getRank(); }
 

@@ -32,8 +32,10 @@ void runRank(const std::shared_ptr<ThreadJob> &job, int rank) {
       job->options.mesh,
       std::make_unique<HostTransport>(job->world, rank, job->options.link),
       job->options.timeoutSeconds);
-  if (job->done.size() == 1)
-    context->computeThreads = coresOfProcess();
+  const int64_t threads =
+      job->options.threads ? job->options.threads : coresOfProcess();
+  context->pool.resize(
+      static_cast<int>(threads / job->options.mesh.ranks()));
   sw_rt_status status;
   try {
     status = job->function(*context);
@@ -61,7 +63,7 @@ void runRank(const std::shared_ptr<ThreadJob> &job, int rank) {
 JobResult runOnThreads(const JobOptions &options, const RankFunction &function,
                        double graceSeconds) {
   const int ranks = static_cast<int>(options.mesh.ranks());
-  setBlasThreads(ranks == 1 ? 0 : 1);
+  useBlasOnCallingThread();
   auto job = std::make_shared<ThreadJob>(options, function);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)

@@ -11,7 +11,10 @@ namespace shardwright::runtime {
 struct JobOptions {
   Mesh mesh;
   double timeoutSeconds = 120;
-  LinkModel link;
+  LinkModel link = {};
+  /// That this process computes with, each rank with an equal part of them. 0:
+  /// the cores it may run on, but 1 if it is one of several MPI processes.
+  int64_t threads = 0;
 };
 
 /// What a rank does. It runs on a thread or process of its own.

@@ -4,7 +4,6 @@
 
 #include "runtime/src/Context.h"
 #include "runtime/src/compute/Blas.h"
-#include "runtime/src/compute/Parallel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -71,20 +70,16 @@ void packRows(const AttentionTiling &tiling, const T *tensor, int64_t first,
 }
 
 /// Runs `function(head, scratch)` for every key/value head on the context's
-/// threads, each with `elements` of scratch, with BLAS on one thread inside.
+/// threads, each with `elements` of scratch.
 template <typename T, typename Function>
 void forEachHead(sw_rt_context &context, const AttentionTiling &tiling,
                  int64_t elements, const Function &function) {
-  const int threads = context.computeThreads;
+  const int threads = context.pool.threads();
   context.scratch.resize(static_cast<size_t>(elements * threads) * sizeof(T));
   T *scratch = reinterpret_cast<T *>(context.scratch.data());
-  if (threads > 1)
-    setBlasThreads(1);
-  parallelFor(tiling.heads(), threads, [&](int64_t head, int worker) {
+  context.pool.run(tiling.heads(), [&](int64_t head, int worker) {
     function(head, scratch + worker * elements);
   });
-  if (threads > 1)
-    setBlasThreads(threads);
 }
 
 } // namespace shardwright::runtime

@@ -13,9 +13,7 @@ blasint narrow(int64_t value) { return static_cast<blasint>(value); }
 
 } // namespace
 
-void setBlasThreads(int threads) {
-  openblas_set_num_threads(threads > 0 ? threads : openblas_get_num_procs());
-}
+void useBlasOnCallingThread() { openblas_set_num_threads(1); }
 
 int coresOfProcess() { return openblas_get_num_procs(); }
 

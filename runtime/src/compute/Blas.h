@@ -6,8 +6,9 @@
 
 namespace shardwright::runtime {
 
-/// Threads of OpenBLAS in this process; 0 for all cores.
-void setBlasThreads(int threads);
+/// Keeps OpenBLAS from making threads of its own: ranks have theirs. A product
+/// runs on the thread that asks for it.
+void useBlasOnCallingThread();
 /// Cores that this process may use.
 int coresOfProcess();
 

@@ -9,9 +9,33 @@ using namespace shardwright::runtime;
 
 namespace {
 
+/// Parts into which one side of C is cut. The cuts depend on the shape alone:
+/// the last bits of a product depend on where an element lies in it, and may not
+/// depend on the number of threads. OpenBLAS copies an operand anew for every
+/// part, which costs about 2% at this length.
+constexpr int64_t lengthOfPart = 1024;
+/// Products of 0.5 ms or more are cut at least once.
+constexpr double productsWorthTwo = 1 << 25;
+constexpr int64_t cutAt = 64; ///< a multiple of the tiles of OpenBLAS's kernels
+
+struct Cut {
+  explicit Cut(int64_t extent) : extent(extent), length(extent) {}
+  void into(int64_t parts) {
+    length = (extent + parts - 1) / parts;
+    length = (length + cutAt - 1) / cutAt * cutAt;
+  }
+  int64_t parts() const { return (extent + length - 1) / length; }
+  int64_t first(int64_t part) const { return part * length; }
+  int64_t size(int64_t part) const {
+    return std::min(length, extent - first(part));
+  }
+  int64_t extent, length;
+};
+
 template <typename T>
-void matmul(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k,
-            const void *a, const void *b, void *c, bool accumulate) {
+void matmul(WorkerPool &pool, bool transposeA, bool transposeB, int64_t m,
+            int64_t n, int64_t k, const void *a, const void *b, void *c,
+            bool accumulate) {
   if (m == 0 || n == 0)
     return;
   if (k == 0) { // an empty sum; BLAS wants leading dimensions of at least 1
@@ -19,9 +43,24 @@ void matmul(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k,
       std::memset(c, 0, static_cast<size_t>(m * n) * sizeof(T));
     return;
   }
-  gemm(Transpose(transposeA), Transpose(transposeB), m, n, k, T(1),
-       static_cast<const T *>(a), transposeA ? m : k, static_cast<const T *>(b),
-       transposeB ? k : n, accumulate ? T(1) : T(0), static_cast<T *>(c), n);
+  Cut rows(m), columns(n);
+  if (static_cast<double>(m) * static_cast<double>(n * k) >= productsWorthTwo) {
+    rows.into((m + lengthOfPart - 1) / lengthOfPart);
+    columns.into((n + lengthOfPart - 1) / lengthOfPart);
+    // The longer side: every part reads all of the other operand.
+    if (rows.parts() * columns.parts() == 1)
+      (m >= n ? rows : columns).into(2);
+  }
+  const int64_t lda = transposeA ? m : k, ldb = transposeB ? k : n;
+  pool.run(rows.parts() * columns.parts(), [&](int64_t index, int) {
+    const int64_t i = index / columns.parts(), j = index % columns.parts();
+    const int64_t row = rows.first(i), column = columns.first(j);
+    gemm(Transpose(transposeA), Transpose(transposeB), rows.size(i),
+         columns.size(j), k, T(1),
+         static_cast<const T *>(a) + (transposeA ? row : row * lda), lda,
+         static_cast<const T *>(b) + (transposeB ? column * ldb : column), ldb,
+         accumulate ? T(1) : T(0), static_cast<T *>(c) + row * n + column, n);
+  });
 }
 
 } // namespace
@@ -38,9 +77,11 @@ extern "C" void sw_rt_matmul(sw_rt_context *context, sw_rt_dtype dtype,
   }
   const int64_t start = nowNanoseconds();
   if (dtype == SW_RT_F32)
-    matmul<float>(transpose_a, transpose_b, m, n, k, a, b, c, accumulate);
+    matmul<float>(context->pool, transpose_a, transpose_b, m, n, k, a, b, c,
+                  accumulate);
   else if (dtype == SW_RT_F64)
-    matmul<double>(transpose_a, transpose_b, m, n, k, a, b, c, accumulate);
+    matmul<double>(context->pool, transpose_a, transpose_b, m, n, k, a, b, c,
+                  accumulate);
   else
     context->fail(
         SW_RT_UNSUPPORTED,

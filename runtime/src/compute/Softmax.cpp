@@ -7,16 +7,10 @@
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/src/compute/Softmax.h"
+#include "runtime/src/compute/Clones.h"
 #include "runtime/src/compute/Exponential.h"
 
 #include <limits>
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define SW_CLONES                                                              \
-  [[gnu::target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")]]
-#else
-#define SW_CLONES
-#endif
 
 namespace shardwright::runtime {
 namespace {

@@ -68,6 +68,9 @@ const std::vector<Flag> &flags() {
       {"--ranks", "a number from 1",
        "ranks, as threads of this process; must equal the plan's",
        integer(&Options::ranks, 1)},
+      {"--threads", "a number from 1",
+       "that the ranks of this process compute with (all cores; 1 under MPI)",
+       integer(&Options::threads, 1)},
       {"--seed", "a number from 0", "of initial parameters and data order (0)",
        [](Options &options, std::string_view text) {
          return number(text, options.seed);

@@ -18,7 +18,8 @@ enum ExitCode : int {
 };
 
 struct Options {
-  int64_t ranks = 0; ///< 0: as many as the plan has
+  int64_t ranks = 0;   ///< 0: as many as the plan has
+  int64_t threads = 0; ///< of this process; 0: see JobOptions
   int64_t steps = 10;
   std::string data;
   uint64_t seed = 0;

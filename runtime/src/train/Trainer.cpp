@@ -67,8 +67,12 @@ sw_rt_status Trainer::step(int64_t stepNumber, StepResult &out) {
   number = stepNumber;
   loadedMicrobatch = -1;
   std::memset(loss, 0, sizeof(loss));
-  std::memset(arena.at(Arena::Gradients), 0,
-              static_cast<size_t>(arena.bytes(Arena::Gradients)));
+  char *gradients = arena.at(Arena::Gradients);
+  forEachRange(context.pool, arena.bytes(Arena::Gradients),
+               [&](int64_t first, int64_t last) {
+                 std::memset(gradients + first, 0,
+                             static_cast<size_t>(last - first));
+               });
   for (int32_t i = 0; i < stage.tables.num_actions; ++i)
     if (sw_rt_status status = run(stage.tables.actions[i]))
       return status;

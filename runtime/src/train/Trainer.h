@@ -52,7 +52,7 @@ private:
   sw_rt_status reduceBlock(const sw_rt_block &block, int64_t elements,
                            uint32_t owners);
   sw_rt_status finishStep();
-  double squaredNorm() const;
+  double squaredNorm();
   void updateBlock(const sw_rt_block &block, int64_t elements, double scale);
   sw_rt_status gatherBlock(const sw_rt_block &block, int64_t elements);
   /// Visits the blocks of the layers, then the shared one.

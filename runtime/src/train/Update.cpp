@@ -1,4 +1,5 @@
 //===- Update.cpp - End of a step: reduce, norm, clip, update, gather -----===//
+#include "runtime/src/compute/SumOfSquares.h"
 #include "runtime/src/train/Trainer.h"
 
 #include <cmath>
@@ -51,7 +52,7 @@ sw_rt_status Trainer::reduceBlock(const sw_rt_block &block, int64_t elements,
   return SW_RT_OK;
 }
 
-double Trainer::squaredNorm() const {
+double Trainer::squaredNorm() {
   double sum = 0;
   stage.forEachParameter([&](const ParameterView &view) {
     const ElementRange range = stage.ownedRange(view);
@@ -59,16 +60,15 @@ double Trainer::squaredNorm() const {
         arena.at(Arena::Gradients) +
         (view.blockElements + view.parameter->offset) * gradWidth;
     // Gradients of padding are 0: they may be added.
+    const int64_t count = range.last - range.first;
     if (program.grad_dtype == SW_RT_F64)
-      for (int64_t i = range.first; i < range.last; ++i) {
-        const double g = reinterpret_cast<const double *>(gradient)[i];
-        sum += g * g;
-      }
+      sum += sumOfSquares(
+          context.pool,
+          reinterpret_cast<const double *>(gradient) + range.first, count);
     else
-      for (int64_t i = range.first; i < range.last; ++i) {
-        const double g = reinterpret_cast<const float *>(gradient)[i];
-        sum += g * g;
-      }
+      sum += sumOfSquares(
+          context.pool,
+          reinterpret_cast<const float *>(gradient) + range.first, count);
   });
   return sum;
 }
@@ -95,10 +95,14 @@ void Trainer::updateBlock(const sw_rt_block &block, int64_t elements,
                                scale,
                                1 - std::pow(options.beta1, t),
                                1 - std::pow(options.beta2, t)};
-    program.update(master, master + stateBytes, master + 2 * stateBytes,
-                   arena.at(Arena::Gradients) + own * gradWidth,
-                   arena.at(Arena::Parameters) + own * paramWidth, shard,
-                   scalars);
+    const char *gradients = arena.at(Arena::Gradients) + own * gradWidth;
+    char *parameters = arena.at(Arena::Parameters) + own * paramWidth;
+    forEachRange(context.pool, shard, [&](int64_t begin, int64_t end) {
+      char *state = master + begin * masterWidth;
+      program.update(state, state + stateBytes, state + 2 * stateBytes,
+                     gradients + begin * gradWidth,
+                     parameters + begin * paramWidth, end - begin, scalars);
+    });
   }
 }
 

@@ -45,7 +45,7 @@ JobResult runOnMpi(const JobOptions &options, const RankFunction &function) {
   int rank = 0, size = 0;
   mpi->Comm_rank(mpi->world, &rank);
   mpi->Comm_size(mpi->world, &size);
-  setBlasThreads(size == 1 ? 0 : 1);
+  useBlasOnCallingThread();
   auto transport =
       std::make_unique<MpiTransport>(*mpi, rank, size, options.link);
   result.onMesh = rank < options.mesh.ranks();
@@ -53,8 +53,10 @@ JobResult runOnMpi(const JobOptions &options, const RankFunction &function) {
     return result;
   sw_rt_context context(options.mesh, std::move(transport),
                         options.timeoutSeconds);
-  if (size == 1)
-    context.computeThreads = coresOfProcess();
+  const int64_t threads = options.threads ? options.threads
+                          : size == 1     ? coresOfProcess()
+                                          : 1;
+  context.pool.resize(static_cast<int>(threads));
   try {
     result.status = function(context);
   } catch (const std::bad_alloc &) {
