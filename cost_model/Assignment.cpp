@@ -6,27 +6,51 @@
 namespace shardwright::cost {
 
 std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role) {
-  auto axis = [&](bool use, int64_t size, std::string_view axisName) {
-    std::vector<Axis> axes;
-    if (use && size > 1)
-      axes.push_back(axisNamed(plan, axisName));
-    return axes;
+  auto axes = [&](bool use, Degree degree) {
+    return use ? axesOfDegree(plan, degree) : std::vector<Axis>();
   };
   if (segment == Segment::Update)
-    return axis(role == Role::Flat && plan.zero >= 1, plan.dp, "dp");
+    return axes(role == Role::Flat && plan.zero >= 1, Degree::Dp);
   if (role == Role::Batch)
-    return axis(true, plan.dp, "dp");
+    return axes(true, Degree::Dp);
   switch (segment) {
   case Segment::Stream:
-    return axis(plan.sp && role == Role::Seq, plan.tp, "tp");
-  case Segment::Attention: return axis(role == Role::Heads, plan.tp, "tp");
-  case Segment::Mlp: return axis(role == Role::Ffn, plan.tp, "tp");
+    return axes(plan.sp && role == Role::Seq, Degree::Tp);
+  case Segment::Attention: return axes(role == Role::Heads, Degree::Tp);
+  case Segment::Mlp: return axes(role == Role::Ffn, Degree::Tp);
   case Segment::Embed:
   case Segment::Head:
-  case Segment::Loss: return axis(role == Role::Vocab, plan.tp, "tp");
+  case Segment::Loss: return axes(role == Role::Vocab, Degree::Tp);
+  case Segment::Router: {
+    if (role != Role::Rows)
+      return axes(plan.sp && role == Role::Seq, Degree::Tp);
+    std::vector<Axis> rows = axesOfDegree(plan, Degree::Dp);
+    for (Axis axis : axes(plan.sp, Degree::Tp))
+      rows.push_back(axis);
+    return rows;
+  }
+  case Segment::Experts:
+    if (role == Role::Rows) {
+      std::vector<Axis> rows = axesOf(plan, Segment::Router, Role::Rows);
+      for (Axis axis : axesOfDegree(plan, Degree::Etp))
+        std::erase(rows, axis);
+      return rows;
+    }
+    return role == Role::Experts ? axesOfDegree(plan, Degree::Ep)
+                                 : axes(role == Role::Ffn, Degree::Etp);
   case Segment::Update: break;
   }
   return {};
+}
+
+std::vector<Axis> routedAxes(const Plan &plan, Segment segment) {
+  return segment == Segment::Experts ? axesOfDegree(plan, Degree::Ep)
+                                     : std::vector<Axis>();
+}
+
+std::vector<Axis> dataAxes(const Plan &plan, Segment segment) {
+  return axesOfDegree(plan, segment == Segment::Experts ? Degree::Edp
+                                                        : Degree::Dp);
 }
 
 int64_t paddedVocab(int64_t vocab, int64_t tp) {
@@ -34,7 +58,7 @@ int64_t paddedVocab(int64_t vocab, int64_t tp) {
 }
 
 int64_t plannedSize(const Plan &plan, Role role, int64_t size) {
-  if (role == Role::Batch)
+  if (role == Role::Batch || role == Role::Rows)
     return checkedMul(size, checkedMul(plan.dp, plan.microBatch));
   if (role == Role::Vocab)
     return paddedVocab(size, plan.tp);
@@ -53,6 +77,7 @@ Encoding streamEncoding(const Plan &plan) {
            axesOf(plan, Segment::Stream, Role::Batch),
            axesOf(plan, Segment::Stream, Role::Hidden)},
           Partial::None,
+          {},
           {}};
 }
 
@@ -195,6 +220,9 @@ private:
       encoding.dims.reserve(dims.size());
       for (int factor : dims)
         encoding.dims.push_back(planned.factorAxes[factor]);
+      for (int factor : dims)
+        if (factors[factor].role == Role::Rows)
+          encoding.routed = routedAxes(plan, op.segment);
       return encoding;
     };
     planned.operands.reserve(op.operands.size());
@@ -238,7 +266,8 @@ private:
   /// The partial axes that pass through op `index`; marks its operands so.
   std::vector<Axis> passedPartial(int index, PlannedOp &planned) {
     const Op &op = function.ops[index];
-    const bool product = op.space.kernel == KernelClass::Gemm;
+    const bool product = op.space.kernel == KernelClass::Gemm ||
+                         op.space.kernel == KernelClass::GroupedGemm;
     std::vector<Axis> axes;
     std::vector<size_t> carriers;
     size_t linearOperands = 0;

@@ -16,6 +16,8 @@ namespace shardwright::cost {
 ///   stream:        batch:dp  seq:tp if sp
 ///   attention:     batch:dp  heads:tp
 ///   mlp:           batch:dp  ffn:tp
+///   router:        as stream; rows: as the tokens that they are copies of
+///   experts:       experts:ep  ffn:etp  rows: as in router without etp
 ///   embed/head/loss: batch:dp  vocab:tp
 ///   update:        flat:dp if zero >= 1
 /// An axis of size 1 is never listed.
@@ -24,8 +26,8 @@ std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role);
 /// Vocabulary padded for a plan: a multiple of 128 * tp (Megatron). D14.
 int64_t paddedVocab(int64_t vocab, int64_t tp);
 
-/// Global size of a dim or factor under the plan: Batch becomes
-/// dp * microBatch, Vocab its padded size, others stay.
+/// Global size of a dim or factor under the plan: Batch and Rows are multiplied
+/// by dp * microBatch, Vocab its padded size, others stay.
 int64_t plannedSize(const Plan &plan, Role role, int64_t size);
 
 /// Product of the sizes of `axes`.
@@ -33,6 +35,12 @@ int64_t degree(const Plan &plan, const std::vector<Axis> &axes);
 
 /// Encoding of the stream between kinds: [seq, batch, hidden] of Stream.
 Encoding streamEncoding(const Plan &plan);
+/// Axes over which rows of a value in `segment` lie with the owner of their
+/// expert: ep in experts, none elsewhere.
+std::vector<Axis> routedAxes(const Plan &plan, Segment segment);
+/// Axes over whose ranks the gradient of a parameter of `segment` is summed and
+/// its optimizer state may be sharded: edp for experts, dp for all others.
+std::vector<Axis> dataAxes(const Plan &plan, Segment segment);
 /// Encoding of a parameter, from its segment and the roles of its dims.
 Encoding parameterEncoding(const Plan &plan, const Parameter &parameter);
 

@@ -165,6 +165,38 @@ double networkRate(const Hardware &hardware, const Placement &at) {
   return rate / kGiga;
 }
 
+// All-to-all inside a node: share of a link's rate that large messages reach,
+// and the floor, by architecture as above: 8 A100 203 of 300 GB/s and 13 us, 8
+// H100 315 of 450 and 8 us, 8 B200 563 of 900 and 11 us; the message at which a
+// part of that is lost: nccl-tests rows of ai-dynamo/aiconfigurator commit
+// 095f58a, nccl_perf tables.
+constexpr double kExchangeFraction[4] = {0.68, 0.68, 0.70, 0.63};
+constexpr double kExchangeFloor[4] = {13, 13, 8, 11};
+constexpr double kExchangeRamp = 12e6;
+
+/// NCCL has no model of all-to-all: a group of sends and receives. Of `bytes`
+/// of a rank's input, what is for other nodes leaves by its share of the NICs
+/// while the rest crosses the links of the node; the slower one decides.
+CollectiveTime exchangeTime(const Hardware &hardware, Bytes payload,
+                            const Placement &at) {
+  const CollectiveFabric &fabric = hardware.fabric;
+  const int arch = fabric.architecture;
+  const double bytes = static_cast<double>(payload.count());
+  const double ranks = static_cast<double>(at.ranks);
+  const double perNode = static_cast<double>(at.perNode);
+  const double ramp = 1 + kExchangeRamp / (bytes + kExchangeRamp);
+  const double link = hardware.levels.front().bandwidth.count();
+  double time =
+      bytes * (perNode - 1) / ranks / (link * kExchangeFraction[arch]) * ramp;
+  double floor = kExchangeFloor[arch] * kMicro;
+  if (at.nodes > 1) {
+    const double nic = networkRate(hardware, at) * kGiga / perNode;
+    time = std::max(time, bytes * (ranks - perNode) / ranks / nic);
+    floor = std::max(floor, fabric.p2pLatency.count());
+  }
+  return {Seconds(floor + time), Algorithm::Direct, Protocol::Simple};
+}
+
 CollectiveTime sharedMemory(const Hardware &hardware, Collective collective,
                             Bytes payload, const Placement &at) {
   const CollectiveFabric &fabric = hardware.fabric;
@@ -226,6 +258,8 @@ CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
   const CollectiveFabric &fabric = hardware.fabric;
   if (fabric.model == CollectiveModel::SharedMemory)
     return sharedMemory(hardware, collective, payload, at);
+  if (collective == Collective::AllToAll)
+    return exchangeTime(hardware, payload, at);
 
   const bool reduce = collective == Collective::AllReduce;
   const double total =

@@ -44,7 +44,7 @@ struct CollectiveTime {
   Protocol protocol = Protocol::Simple;
 };
 
-/// Time of one all-reduce, all-gather or reduce-scatter. `payload` is the
+/// Time of one all-reduce, all-gather, reduce-scatter or all-to-all. `payload` is the
 /// bytes of a rank's input. Zero for one rank, no bytes or a slice.
 CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
                                Bytes payload, const Placement &placement);

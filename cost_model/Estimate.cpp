@@ -19,6 +19,7 @@ struct StageWork {
   Seconds reduce, largestReduce; ///< gradient reduction; of one layer
   Seconds gather;                ///< of updated parameters
   int64_t elements = 0;          ///< parameters of a rank
+  int64_t stateElements = 0;     ///< of its optimizer state
 };
 
 void accumulate(LayerProfile &sum, const LayerProfile &layer, int64_t count) {
@@ -29,17 +30,26 @@ void accumulate(LayerProfile &sum, const LayerProfile &layer, int64_t count) {
   sum.recompute += times * layer.recompute;
   sum.forwardCommunication += times * layer.forwardCommunication;
   sum.backwardCommunication += times * layer.backwardCommunication;
+  sum.forwardExchange += times * layer.forwardExchange;
+  sum.backwardExchange += times * layer.backwardExchange;
 }
 
 Seconds forwardTime(const LayerProfile &layer) {
-  return layer.forward + layer.forwardCommunication;
+  return layer.forwardAll();
 }
 Seconds dataGradTime(const LayerProfile &layer) {
-  return layer.dataGrad + layer.backwardCommunication;
+  return layer.dataGradAll();
 }
 
-Placement dataPlacement(const Plan &plan, const Hardware &hardware) {
-  return placeGroup(plan.dp, plan.tp, hardware.ranksPerNode());
+/// Placement of a group over neighbouring mesh axes.
+Placement placementOf(const Plan &plan, const Hardware &hardware,
+                      const std::vector<Axis> &axes) {
+  if (axes.empty())
+    return {};
+  int64_t stride = 1;
+  for (size_t axis = axes.back() + size_t(1); axis < plan.mesh.size(); ++axis)
+    stride *= plan.mesh[axis].size;
+  return placeGroup(degree(plan, axes), stride, hardware.ranksPerNode());
 }
 
 struct BlockTimes {
@@ -52,8 +62,8 @@ BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
   BlockTimes times;
   const int64_t gradWidth = byteWidth(plan.dtypes.grad);
   const int64_t paramWidth = byteWidth(plan.dtypes.param);
-  const Placement data = dataPlacement(plan, hardware);
   for (const Bucket &bucket : block.buckets) {
+    const Placement data = placementOf(plan, hardware, bucket.dataAxes);
     const Bytes gradient(checkedMul(bucket.elements, gradWidth));
     if (!bucket.extraReduceAxes.empty())
       times.reduce +=
@@ -69,7 +79,7 @@ BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
         collectiveTime(hardware, Collective::ReduceScatter, gradient, data);
     times.gather += collectiveTime(
         hardware, Collective::AllGather,
-        Bytes(checkedMul(bucket.elements / plan.dp, paramWidth)), data);
+        Bytes(checkedMul(bucket.elements / bucket.shards, paramWidth)), data);
   }
   return times;
 }
@@ -98,7 +108,7 @@ public:
         latest = timeline.stages[i].end + exposed[i];
         last = i;
       }
-      optimizer = maximum(optimizer, optimizerTime(work[i].elements));
+      optimizer = maximum(optimizer, optimizerTime(work[i]));
       gather = maximum(gather, exposedGather(work[i]));
     }
     Estimate estimate;
@@ -140,6 +150,8 @@ private:
       sum.gather += count * times.gather;
       sum.elements =
           checkedAdd(sum.elements, checkedMul(run.count, block.elements));
+      sum.stateElements = checkedAdd(
+          sum.stateElements, checkedMul(run.count, block.stateElements));
     }
     return sum;
   }
@@ -164,6 +176,8 @@ private:
           maximum(work[stage].largestReduce, times.reduce);
       work[stage].gather += times.gather;
       work[stage].elements = checkedAdd(work[stage].elements, block.elements);
+      work[stage].stateElements =
+          checkedAdd(work[stage].stateElements, block.stateElements);
       if (stage == 0 || plan.pp == 1)
         continue;
       // First and last stage, far apart; every rank of a node does the same.
@@ -228,11 +242,11 @@ private:
                ? exposedTime(hardware, own.gather, own.layers.forward)
                : own.gather;
   }
-  Seconds optimizerTime(int64_t elements) const {
-    const double bytes = static_cast<double>(elements) *
-                         (profile.stateBytesPerParameter /
-                              static_cast<double>(zeroDegree(plan)) +
-                          profile.gradientBytesPerParameter);
+  Seconds optimizerTime(const StageWork &own) const {
+    const double bytes = static_cast<double>(own.stateElements) *
+                             profile.stateBytesPerParameter +
+                         static_cast<double>(own.elements) *
+                             profile.gradientBytesPerParameter;
     return memoryTime(hardware.device, KernelClass::Optimizer,
                       Bytes(static_cast<int64_t>(bytes)));
   }
@@ -252,6 +266,8 @@ private:
     add("recompute", count * sum.recompute);
     add("tp_communication",
         count * (sum.forwardCommunication + sum.backwardCommunication));
+    add("ep_communication",
+        count * (sum.forwardExchange + sum.backwardExchange));
     add("pp_communication", line.transfer);
     add("pp_bubble", line.idle);
   }
@@ -315,6 +331,10 @@ EstimateCache::Key EstimateCache::key(const Plan &plan, int kind,
           static_cast<int64_t>(plan.dtypes.grad),
           static_cast<int64_t>(plan.dtypes.master),
           0,
+          0,
+          plan.ep,
+          plan.etp,
+          plan.ep * plan.etp > 1 ? plan.dp : 0,
           0};
 }
 

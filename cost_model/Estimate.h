@@ -30,7 +30,8 @@ struct StageEstimate {
 /// Time terms on the critical path; their sum is stepTime. Always these, in
 /// this order, zeros included:
 ///   compute_forward, compute_backward, recompute, tp_communication,
-///   pp_communication, pp_bubble   of the stage that reduces its gradients last
+///   ep_communication, pp_communication, pp_bubble
+///                                 of the stage that reduces its gradients last
 ///   dp_communication              exposed part of its gradient reduction
 ///   embedding_communication       sums of a parameter that stages share
 ///   optimizer                     of the stage with most state
@@ -50,9 +51,19 @@ struct LayerProfile {
   Seconds forward, dataGrad, weightGrad; ///< compute
   Seconds recompute;                     ///< part of dataGrad that recomputes
   Seconds forwardCommunication, backwardCommunication; ///< exposed collectives
+  Seconds forwardExchange, backwardExchange; ///< all-to-alls of experts' rows
+
+  /// All that happens before the stream, or its gradient, leaves the layer.
+  Seconds forwardAll() const {
+    return forward + forwardCommunication + forwardExchange;
+  }
+  Seconds dataGradAll() const {
+    return dataGrad + backwardCommunication + backwardExchange;
+  }
 };
 
-/// Memoizable: depends only on kind, policy, tp, sp, microBatch, dtypes.
+/// Memoizable: depends only on kind, policy, tp, sp, microBatch, dtypes and,
+/// for experts, on ep, etp and dp.
 LayerProfile profileLayer(const Plan &plan, const Kind &kind,
                           const KindVariant &variant, const Hardware &hardware,
                           const Profile &profile);
@@ -77,7 +88,7 @@ public:
   ScheduleCache schedules;
 
 private:
-  using Key = std::array<int64_t, 12>;
+  using Key = std::array<int64_t, 16>;
   static Key key(const Plan &plan, int kind, Recompute policy);
   std::map<Key, LayerProfile> layers;
   std::map<Key, LayerFacts> layerFactsOf;

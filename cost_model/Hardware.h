@@ -18,7 +18,7 @@
 namespace shardwright::cost {
 
 inline constexpr int kDTypeCount = 5;        ///< enumerators of DType
-inline constexpr int kKernelClassCount = 10; ///< enumerators of KernelClass
+inline constexpr int kKernelClassCount = 12; ///< enumerators of KernelClass
 
 /// A block of the result that one compute unit makes at a time.
 struct GemmTile {

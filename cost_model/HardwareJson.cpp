@@ -86,10 +86,14 @@ void readDevice(JsonObject object, Device &device) {
       device.memoryFraction[static_cast<size_t>(kernel)] =
           fractions.fraction(std::string(name(kernel)));
     // Products and attention that are short of bandwidth stream like maps.
-    for (KernelClass kernel : {KernelClass::Gemm, KernelClass::Attention,
-                               KernelClass::AttentionGrad})
+    for (KernelClass kernel :
+         {KernelClass::Gemm, KernelClass::Attention, KernelClass::AttentionGrad,
+          KernelClass::GroupedGemm})
       device.memoryFraction[static_cast<size_t>(kernel)] =
           device.memoryFraction[static_cast<size_t>(KernelClass::Elementwise)];
+    // Whole rows of the hidden width, in another order: as a lookup.
+    device.memoryFraction[static_cast<size_t>(KernelClass::Permute)] =
+        device.memoryFraction[static_cast<size_t>(KernelClass::Gather)];
     fractions.source();
     fractions.finish();
   }

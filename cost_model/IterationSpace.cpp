@@ -15,6 +15,15 @@ bool roleOfLetter(char letter, Role &role) {
   case 'v': role = Role::Vocab; return true;
   case 'p': role = Role::Position; return true;
   case 'e': role = Role::Flat; return true;
+  case 'x': role = Role::Experts; return true;
+  case 'k': role = Role::Choice; return true;
+  case 'c': role = Role::Rows; return true;
+  case 'm': role = Role::Ffn; return true;
+  case 'q':
+  case 'l': role = Role::Latent; return true;
+  case 'o':
+  case 'r': role = Role::HeadDim; return true;
+  case 'w': role = Role::ValueDim; return true;
   }
   return false;
 }
@@ -32,6 +41,11 @@ std::string_view name(Role role) {
   case Role::Vocab: return "vocab";
   case Role::Position: return "position";
   case Role::Flat: return "flat";
+  case Role::Experts: return "experts";
+  case Role::Choice: return "choice";
+  case Role::Rows: return "rows";
+  case Role::Latent: return "latent";
+  case Role::ValueDim: return "value_dim";
   }
   return "";
 }
@@ -45,6 +59,8 @@ std::string_view name(Segment segment) {
   case Segment::Head: return "head";
   case Segment::Loss: return "loss";
   case Segment::Update: return "update";
+  case Segment::Router: return "router";
+  case Segment::Experts: return "experts";
   }
   return "";
 }
@@ -61,6 +77,8 @@ std::string_view name(KernelClass kernel) {
   case KernelClass::Scatter: return "scatter";
   case KernelClass::CrossEntropy: return "cross_entropy";
   case KernelClass::Optimizer: return "optimizer";
+  case KernelClass::GroupedGemm: return "grouped_gemm";
+  case KernelClass::Permute: return "permute";
   }
   return "";
 }
@@ -84,6 +102,27 @@ int IterationSpace::factorIndex(char letter) const {
   return -1;
 }
 
+int64_t attentionPairs(int64_t s, int64_t t, bool causal, int64_t window) {
+  const int64_t seen = window > 0 && window < t ? window : t;
+  if (!causal)
+    return checkedMul(s, seen);
+  // The first queries see a triangle, each later one `seen` keys.
+  return checkedAdd(checkedMul(seen, seen + 1) / 2, checkedMul(s - seen, seen));
+}
+
+AttentionWidths attentionWidths(const IterationSpace &space) {
+  AttentionWidths widths{0, 0};
+  for (const Factor &factor : space.factors) {
+    if (factor.role == Role::HeadDim)
+      widths.keys += factor.size;
+    if (factor.role == Role::ValueDim)
+      widths.values += factor.size;
+  }
+  if (widths.values == 0)
+    widths.values = widths.keys;
+  return widths;
+}
+
 Flops flopsOf(const IterationSpace &space) {
   auto size = [&](char letter) {
     int index = space.factorIndex(letter);
@@ -96,15 +135,24 @@ Flops flopsOf(const IterationSpace &space) {
       flops = checkedMul(flops, factor.size);
     return Flops(flops);
   }
+  case KernelClass::GroupedGemm: {
+    int64_t flops = 2;
+    for (const Factor &factor : space.factors)
+      if (factor.role != Role::Experts)
+        flops = checkedMul(flops, factor.size);
+    return Flops(flops);
+  }
   case KernelClass::Attention:
   case KernelClass::AttentionGrad: {
     int64_t rows = 1;
-    for (char letter : {'b', 'n', 'g', 'd'})
+    for (char letter : {'b', 'n', 'g'})
       rows = checkedMul(rows, size(letter));
-    int64_t pairs = space.causal
-                        ? checkedMul(size('s'), size('s') + 1) / 2
-                        : checkedMul(size('s'), size('t'));
-    int64_t perPair = space.kernel == KernelClass::Attention ? 4 : 10;
+    const auto [keys, values] = attentionWidths(space);
+    int64_t pairs =
+        attentionPairs(size('s'), size('t'), space.causal, space.window);
+    int64_t perPair = space.kernel == KernelClass::Attention
+                          ? 2 * keys + 2 * values
+                          : 6 * keys + 4 * values;
     return Flops(checkedMul(perPair, checkedMul(rows, pairs)));
   }
   case KernelClass::RowNorm:
@@ -114,6 +162,7 @@ Flops flopsOf(const IterationSpace &space) {
   case KernelClass::Scatter:
   case KernelClass::CrossEntropy:
   case KernelClass::Optimizer:
+  case KernelClass::Permute:
     return Flops(0);
   }
   return Flops(0);

@@ -24,15 +24,31 @@ enum class Role {
   Hidden,   ///< `h` model width
   Heads,    ///< `n` key/value heads (a query head is a pair (n, g))
   Group,    ///< `g` query heads per key/value head
-  HeadDim,  ///< `d` width of a head
-  Ffn,      ///< `f` feed-forward width
+  HeadDim,  ///< `d` width of a head; `o`, `r` its parts without and with
+            ///< rotary position
+  Ffn,      ///< `f` feed-forward width, `m` that of one expert
   Vocab,    ///< `v` vocabulary
   Position, ///< `p` rows of a learned position table
   Flat,     ///< `e` elements of a flat parameter bucket
+  Experts,  ///< `x` routed experts
+  Choice,   ///< `k` experts that a token is sent to
+  Rows,     ///< `c` token copies (tokens times choices) that experts work on
+  Latent,   ///< `q`, `l` low-rank widths of latent attention
+  ValueDim, ///< `w` width of a head's values, where it is not that of its keys
 };
 
 /// Part of a step that a plan shards alike.
-enum class Segment { Stream, Attention, Mlp, Embed, Head, Loss, Update };
+enum class Segment {
+  Stream,
+  Attention,
+  Mlp,
+  Embed,
+  Head,
+  Loss,
+  Update,
+  Router,  ///< choice of experts, and tokens on their way to and from them
+  Experts, ///< routed experts; their rows lie with the expert's owner
+};
 
 /// How a sharding of the factor may be executed.
 enum class FactorKind {
@@ -54,6 +70,8 @@ enum class KernelClass {
   Scatter,      ///< embedding gradient
   CrossEntropy, ///< row statistics over the vocabulary and their gradient
   Optimizer,
+  GroupedGemm, ///< products of each expert's rows with its own matrix
+  Permute,     ///< rows copied into another order: dispatch, combine
 };
 
 /// Storage class of a value; a plan's dtypes give it a format.
@@ -96,19 +114,37 @@ struct IterationSpace {
   /// Attention only: keys after the query are masked (pairs are counted
   /// without them).
   bool causal = false;
+  /// Attention only: of the keys that are not masked the last `window` count;
+  /// 0 if all do.
+  int64_t window = 0;
 
   /// Index of the factor with `letter`, or -1.
   int factorIndex(char letter) const;
   bool operator==(const IterationSpace &) const = default;
 };
 
+/// Unmasked (query, key) pairs of `s` queries and `t` keys: s*t, or for causal
+/// (s == t) s*(s+1)/2. Within a window of w < t keys: w*(w+1)/2 + (s-w)*w if
+/// causal, else s*w.
+int64_t attentionPairs(int64_t s, int64_t t, bool causal, int64_t window);
+
+/// Width of a head's keys and of its values (equal but in latent attention).
+struct AttentionWidths {
+  int64_t keys, values;
+};
+AttentionWidths attentionWidths(const IterationSpace &space);
+
 /// Flops of `space` with its factor sizes taken as they stand (pass a space
 /// with local sizes to get the work of one rank).
 ///   Gemm:          2 * product of all factors
-///   Attention:     4 * b*n*g*d * pairs   (QK^T and PV)
-///   AttentionGrad: 10 * b*n*g*d * pairs  (QK^T again, dV, dP, dQ, dK)
+///   GroupedGemm:   2 * product of all factors but the experts: a row meets
+///                  the matrix of one expert
+///   Attention:     2 * b*n*g * (keys + values) * pairs   (QK^T and PV)
+///   AttentionGrad: 2 * b*n*g * (3 keys + 2 values) * pairs
+///                  (QK^T again, dQ, dK; dP, dV)
 ///   others:        0
-/// pairs = s*t, or for causal (s == t): s*(s+1)/2.
+/// pairs = attentionPairs(s, t, causal, window); keys and values are the widths
+/// of a head (both d in usual attention: 4 and 10 * b*n*g*d * pairs).
 Flops flopsOf(const IterationSpace &space);
 
 } // namespace shardwright::cost

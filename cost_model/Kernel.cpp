@@ -29,6 +29,24 @@ GemmShape gemmShapeOf(const IterationSpace &space) {
   return shape;
 }
 
+GemmShape groupedShapeOf(const IterationSpace &space, double busiest) {
+  IterationSpace one = space; // the product of one expert
+  int64_t experts = 1;
+  for (Factor &factor : one.factors)
+    if (factor.role == Role::Experts) {
+      experts = factor.size;
+      factor.size = 1;
+    }
+  for (Factor &factor : one.factors)
+    if (factor.role == Role::Rows)
+      factor.size = static_cast<int64_t>(
+          std::ceil(busiest * static_cast<double>(factor.size) /
+                    static_cast<double>(experts)));
+  GemmShape shape = gemmShapeOf(one);
+  shape.batch = checkedMul(shape.batch, experts);
+  return shape;
+}
+
 double arithmeticRate(const Device &device, DType dtype) {
   const double peak = device.peakOf(dtype).count();
   return peak > 0 ? peak : device.peakOf(DType::F32).count();
@@ -66,6 +84,10 @@ Seconds memoryTime(const Device &device, KernelClass kernel, Bytes bytes) {
 AttentionShape attentionShapeOf(const IterationSpace &space) {
   AttentionShape shape;
   shape.causal = space.causal;
+  shape.window = space.window;
+  const AttentionWidths widths = attentionWidths(space);
+  shape.headDim = widths.keys;
+  shape.valueDim = widths.values;
   for (const Factor &factor : space.factors)
     switch (factor.role) {
     case Role::Batch:
@@ -82,8 +104,11 @@ AttentionShape attentionShapeOf(const IterationSpace &space) {
       shape.keys *= factor.size;
       break;
     case Role::HeadDim:
-      shape.headDim *= factor.size;
-      break;
+    case Role::ValueDim:
+    case Role::Experts:
+    case Role::Choice:
+    case Role::Rows:
+    case Role::Latent:
     case Role::Hidden:
     case Role::Ffn:
     case Role::Vocab:
@@ -162,17 +187,25 @@ Seconds attentionTime(const Device &device, const Profile &profile,
       backward ? KernelClass::AttentionGrad : KernelClass::Attention;
   AttentionCurve curve;
   if (attentionCurve(device, profile, shape.headDim, curve)) {
-    const double pairs = shape.causal
-                             ? static_cast<double>(shape.queries) *
-                                   static_cast<double>(shape.keys + 1) / 2
-                             : static_cast<double>(shape.queries) *
-                                   static_cast<double>(shape.keys);
-    const double flops =
-        (backward ? 10.0 : 4.0) * pairs * static_cast<double>(shape.batch) *
-        static_cast<double>(shape.heads) * static_cast<double>(shape.headDim);
+    double pairs = shape.causal ? static_cast<double>(shape.queries) *
+                                      static_cast<double>(shape.keys + 1) / 2
+                                : static_cast<double>(shape.queries) *
+                                      static_cast<double>(shape.keys);
+    const bool windowed = shape.window > 0 && shape.window < shape.keys;
+    if (windowed)
+      pairs = static_cast<double>(attentionPairs(
+          shape.queries, shape.keys, shape.causal, shape.window));
+    const double wide = static_cast<double>(shape.headDim);
+    const double values =
+        shape.valueDim > 0 ? static_cast<double>(shape.valueDim) : wide;
+    const double perPair =
+        backward ? 6.0 * wide + 4.0 * values : 2.0 * wide + 2.0 * values;
+    const double flops = perPair * pairs * static_cast<double>(shape.batch) *
+                         static_cast<double>(shape.heads);
     const double half =
         shape.causal ? curve.halfSequenceCausal : curve.halfSequence;
-    const double keys = static_cast<double>(shape.keys);
+    const double keys =
+        static_cast<double>(windowed ? shape.window : shape.keys);
     const double fraction =
         (backward ? curve.backwardFraction : curve.forwardFraction) * keys /
         (keys + half);

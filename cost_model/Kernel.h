@@ -23,6 +23,11 @@ struct GemmShape {
 /// factors of no result are k.
 GemmShape gemmShapeOf(const IterationSpace &space);
 
+/// The products that a GroupedGemm space is: one per expert of this rank
+/// (batch), over its share of the rows, all alike (rows / experts, rounded up).
+/// `busiest`: rows of the expert with most work over the mean.
+GemmShape groupedShapeOf(const IterationSpace &space, double busiest = 1);
+
 /// Flops per second of a type; f32's where the device has none of its own and
 /// converts.
 double arithmeticRate(const Device &device, DType dtype);
@@ -42,8 +47,11 @@ Seconds memoryTime(const Device &device, KernelClass kernel, Bytes bytes);
 
 /// Sequences, query heads, queries, keys and head width of local attention.
 struct AttentionShape {
-  int64_t batch = 1, heads = 1, queries = 1, keys = 1, headDim = 1;
+  int64_t batch = 1, heads = 1, queries = 1, keys = 1;
+  int64_t headDim = 1;  ///< of queries and keys
   bool causal = false;
+  int64_t window = 0; ///< keys that a query sees at most; 0 if all
+  int64_t valueDim = 0; ///< width of values; 0: headDim
 };
 AttentionShape attentionShapeOf(const IterationSpace &space);
 

@@ -29,15 +29,28 @@ int64_t localElements(const Plan &plan, const Parameter &parameter) {
 
 /// A parameter that a block has to hold.
 struct Member {
-  std::vector<Axis> extraReduceAxes;
+  bool expert;
+  std::vector<Axis> dataAxes, extraReduceAxes;
   bool decay;
   int index;
   int64_t elements;
 };
 
-ParameterBlock makeBlock(std::vector<Member> members, int64_t shards) {
+Member memberOf(const Plan &plan, const Parameter &parameter,
+                std::vector<Axis> extraReduceAxes, int index) {
+  return {parameter.segment == Segment::Experts,
+          dataAxes(plan, parameter.segment),
+          std::move(extraReduceAxes),
+          parameter.decay,
+          index,
+          localElements(plan, parameter)};
+}
+
+ParameterBlock makeBlock(const Plan &plan, std::vector<Member> members) {
   std::stable_sort(members.begin(), members.end(),
                    [](const Member &a, const Member &b) {
+                     if (a.expert != b.expert)
+                       return b.expert;
                      if (a.extraReduceAxes != b.extraReduceAxes)
                        return a.extraReduceAxes < b.extraReduceAxes;
                      return a.decay && !b.decay;
@@ -45,18 +58,26 @@ ParameterBlock makeBlock(std::vector<Member> members, int64_t shards) {
   ParameterBlock block;
   for (const Member &member : members) {
     if (block.buckets.empty() ||
+        block.buckets.back().dataAxes != member.dataAxes ||
         block.buckets.back().extraReduceAxes != member.extraReduceAxes ||
-        block.buckets.back().decay != member.decay)
-      block.buckets.push_back({member.extraReduceAxes, member.decay, {}, {}});
+        block.buckets.back().decay != member.decay) {
+      Bucket &bucket = block.buckets.emplace_back();
+      bucket.dataAxes = member.dataAxes;
+      bucket.extraReduceAxes = member.extraReduceAxes;
+      bucket.decay = member.decay;
+      bucket.shards = plan.zero >= 1 ? degree(plan, bucket.dataAxes) : 1;
+    }
     Bucket &bucket = block.buckets.back();
     bucket.parameters.push_back(member.index);
     bucket.offsets.push_back(bucket.elements);
     bucket.elements = checkedAdd(bucket.elements, member.elements);
   }
   for (Bucket &bucket : block.buckets) {
-    bucket.elements = roundUp(bucket.elements, checkedMul(shards, 128));
+    bucket.elements = roundUp(bucket.elements, checkedMul(bucket.shards, 128));
     bucket.offset = block.elements;
     block.elements = checkedAdd(block.elements, bucket.elements);
+    block.stateElements =
+        checkedAdd(block.stateElements, bucket.elements / bucket.shards);
   }
   return block;
 }
@@ -66,13 +87,14 @@ extraReduceAxesOf(const Plan &plan, const Kind &kind,
                   const KindVariant &variant, const PlannedVariant &planned) {
   std::vector<std::vector<Axis>> axes(kind.parameters.size());
   const Function &function = variant.weightGrad;
-  const Axis data = axisNamed(plan, "dp");
   for (size_t i = 0; i < function.results.size(); ++i) {
     const Result &result = function.results[i];
     if (result.kind != ResultKind::ParameterGrad)
       continue;
     axes[result.index] = planned.weightGrad.results[i].partialAxes;
-    std::erase(axes[result.index], data);
+    for (Axis data :
+         dataAxes(plan, kind.parameters[result.index].segment))
+      std::erase(axes[result.index], data);
   }
   return axes;
 }
@@ -83,10 +105,10 @@ ParameterBlock blockOf(const Plan &plan, const Kind &kind,
   for (size_t i = 0; i < kind.parameters.size(); ++i) {
     const Parameter &parameter = kind.parameters[i];
     if (parameter.shared.empty())
-      members.push_back({extraAxes[i], parameter.decay, static_cast<int>(i),
-                         localElements(plan, parameter)});
+      members.push_back(
+          memberOf(plan, parameter, extraAxes[i], static_cast<int>(i)));
   }
-  return makeBlock(std::move(members), zeroDegree(plan));
+  return makeBlock(plan, std::move(members));
 }
 
 /// Plans a variant of a plan that the caller vouches for.
@@ -167,11 +189,12 @@ ParameterBlock sharedBlock(const Plan &plan, const Program &program,
     const Parameter &parameter =
         program.kinds[kindIndex(program, user->kind)]
             .parameters[parameterIndex];
-    members.push_back({table.of(*user).extraReduceAxes[parameterIndex],
-                       parameter.decay, static_cast<int>(i),
-                       localElements(plan, parameter)});
+    members.push_back(
+        memberOf(plan, parameter,
+                 table.of(*user).extraReduceAxes[parameterIndex],
+                 static_cast<int>(i)));
   }
-  return makeBlock(std::move(members), zeroDegree(plan));
+  return makeBlock(plan, std::move(members));
 }
 
 ParameterBlock sharedBlock(const Plan &plan, const Program &program,
@@ -278,7 +301,10 @@ void addFunction(const Plan &plan, Phase phase, const Function &function,
       const Value &type = function.values[value];
       Bytes payload = localBytes(plan, type, source);
       LedgerEntry &entry = facts.collectives[{
-          step.collective, axisName(plan, step.axes), phase}];
+          step.collective,
+          axisName(plan, step.axes,
+                   step.collective == Collective::AllToAll),
+          phase}];
       ++entry.calls;
       entry.payload += payload;
       int64_t width = byteWidth(plan.dtypes.of(type.precision));
@@ -332,7 +358,7 @@ Bytes reduceStaging(const Plan &plan, const ParameterBlock &block,
         degree(plan, bucket.extraReduceAxes));
     add(Collective::AllReduce, bucket.elements, owners);
     add(plan.zero >= 1 ? Collective::ReduceScatter : Collective::AllReduce,
-        bucket.elements, plan.dp);
+        bucket.elements, degree(plan, bucket.dataAxes));
   }
   return largest;
 }
@@ -342,12 +368,14 @@ Bytes reduceStaging(const Plan &plan, const ParameterBlock &block,
 MemoryParts memoryOf(const Program &program, const Plan &plan,
                      const LayerTable &table, int64_t stage) {
   MemoryParts memory;
-  int64_t elements = 0;
+  int64_t elements = 0, stateElements = 0;
   Bytes slot(0), staging(0), workspace(0);
   for (const StageRun &run : plan.stages[stage].runs) {
     const LayerFacts &facts = table.of(run);
     elements =
         checkedAdd(elements, checkedMul(run.count, facts.block.elements));
+    stateElements = checkedAdd(
+        stateElements, checkedMul(run.count, facts.block.stateElements));
     slot += run.count * facts.saved;
     workspace = std::max(workspace, facts.workspace);
     staging = std::max({staging, facts.staging,
@@ -355,6 +383,7 @@ MemoryParts memoryOf(const Program &program, const Plan &plan,
   }
   const ParameterBlock shared = sharedBlock(plan, program, table, stage);
   elements = checkedAdd(elements, shared.elements);
+  stateElements = checkedAdd(stateElements, shared.stateElements);
   if (!shared.buckets.empty())
     staging = std::max(staging,
                        reduceStaging(plan, shared,
@@ -366,8 +395,8 @@ MemoryParts memoryOf(const Program &program, const Plan &plan,
   const DTypes &dtypes = plan.dtypes;
   memory.parameters = Bytes(checkedMul(elements, byteWidth(dtypes.param)));
   memory.gradients = Bytes(checkedMul(elements, byteWidth(dtypes.grad)));
-  memory.optimizer = Bytes(checkedMul(
-      3 * byteWidth(dtypes.master), elements / zeroDegree(plan)));
+  memory.optimizer =
+      Bytes(checkedMul(3 * byteWidth(dtypes.master), stateElements));
   memory.saved = slotCount(plan.schedule, plan.pp, plan.microbatches(), stage) *
                  slot;
   const Bytes stream = aligned(streamBytes(program, plan));

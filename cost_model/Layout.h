@@ -16,12 +16,15 @@ namespace shardwright::cost {
 inline constexpr int64_t arenaAlignment = 256;
 
 /// Parameters of one layer that are reduced, updated and gathered together.
-/// Key: (axes whose partial must be summed besides the data axis, decay).
+/// Key: (data axes, axes whose partial must be summed besides them, decay).
 struct Bucket {
+  std::vector<Axis> dataAxes;        ///< dp, or edp for experts
   std::vector<Axis> extraReduceAxes; ///< all-reduced first (tp under sp)
   bool decay = true;
   std::vector<int> parameters;  ///< indices in the kind, ascending
   std::vector<int64_t> offsets; ///< of each parameter, elements, in the bucket
+  int64_t shards = 1;           ///< of its optimizer state: the data ranks if
+                                ///< zero >= 1
   int64_t elements = 0;         ///< padded to shards * 128 elements
   int64_t offset = 0;           ///< of the bucket, elements, in the layer block
 };
@@ -32,9 +35,11 @@ struct Bucket {
 struct ParameterBlock {
   std::vector<Bucket> buckets;
   int64_t elements = 0;
+  int64_t stateElements = 0; ///< of a rank: sum of elements / shards
 };
 
-/// Data ranks over which optimizer state is sharded: dp if zero >= 1, else 1.
+/// Data ranks over which optimizer state of parameters other than experts is
+/// sharded: dp if zero >= 1, else 1.
 int64_t zeroDegree(const Plan &plan);
 
 /// A tensor that several kinds use (tied embedding), where it occurs first.
@@ -50,9 +55,9 @@ std::vector<int64_t> ownerStages(const Program &program, const Plan &plan,
                                  std::string_view name);
 
 /// Block of the unshared parameters of `kind`. Buckets are ordered by
-/// (extraReduceAxes, decay first), parameters by index, one right behind the
-/// other. Extra axes are those, but the data axis, over which the planned
-/// gradient is partial.
+/// (experts last, extraReduceAxes, decay first), parameters by index, one right
+/// behind the other. Extra axes are those, but the data axes, over which the
+/// planned gradient is partial.
 ParameterBlock parameterBlock(const Plan &plan, const Kind &kind);
 /// Block of the shared parameters that stage `stage` owns (tied embedding).
 ParameterBlock sharedBlock(const Plan &plan, const Program &program,
@@ -112,11 +117,11 @@ Bytes workspaceBytes(const Plan &plan, const KindVariant &variant,
                      const PlannedVariant &planned);
 
 /// What one layer of a kind holds and does per microbatch on one rank. Depends
-/// on dp, tp, sp, zero, microBatch and dtypes of the plan only, so a caller may
+/// on dp, tp, sp, ep, etp, zero, microBatch and dtypes of the plan only, so a caller may
 /// remember it across plans that share them.
 struct LayerFacts {
   /// Per parameter of the kind, shared ones too: the axes besides the data
-  /// axis over which its gradient is partial.
+  /// axes over which its gradient is partial.
   std::vector<std::vector<Axis>> extraReduceAxes;
   ParameterBlock block;
   /// Of one microbatch; phases Forward, DataGrad and WeightGrad only.
@@ -136,7 +141,8 @@ Bytes streamBytes(const Program &program, const Plan &plan);
 /// Memory of one rank of `stage`. Parts:
 /// - parameters: elements of all layer blocks and the shared block * param
 ///   width; gradients: the same * grad width;
-/// - optimizer: 3 * elements / zeroDegree * master width (master, m, v);
+/// - optimizer: 3 * elements / shards, bucket by bucket, * master width
+///   (master, m, v);
 /// - saved: slots * the sum of savedBytesPerLayer over the stage's layers;
 /// - p2p: one aligned stream each for the stream that leaves and the gradient
 ///   that arrives (unless last stage) and the gradient that leaves (unless

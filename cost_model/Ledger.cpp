@@ -14,11 +14,24 @@ std::string_view name(Phase phase) {
   return "";
 }
 
-std::string axisName(const Plan &plan, const std::vector<Axis> &axes) {
-  std::string name;
+std::string axisName(const Plan &plan, const std::vector<Axis> &axes,
+                     bool expert) {
+  if (plan.ep > 1 || plan.etp > 1) {
+    constexpr Degree dense[] = {Degree::Dp, Degree::Cp, Degree::Tp, Degree::Ep,
+                                Degree::Edp, Degree::Etp};
+    constexpr Degree experts[] = {Degree::Ep, Degree::Edp, Degree::Etp};
+    if (expert)
+      for (Degree degree : experts)
+        if (axesOfDegree(plan, degree) == axes)
+          return std::string(name(degree));
+    for (Degree degree : dense)
+      if (axesOfDegree(plan, degree) == axes)
+        return std::string(name(degree));
+  }
+  std::string joined;
   for (Axis axis : axes)
-    name += (name.empty() ? "" : "+") + plan.mesh[axis].name;
-  return name;
+    joined += (joined.empty() ? "" : "+") + plan.mesh[axis].name;
+  return joined;
 }
 
 Bytes MemoryParts::total() const {
@@ -100,15 +113,17 @@ private:
             Phase::Reduce, layers, payload);
       if (owners > 1)
         add(Collective::AllReduce, "pp", Phase::Reduce, layers, payload);
-      if (plan.dp == 1)
+      const int64_t ranks = degree(plan, bucket.dataAxes);
+      if (ranks == 1)
         continue;
+      const std::string data = axisName(plan, bucket.dataAxes);
       if (plan.zero == 0) {
-        add(Collective::AllReduce, "dp", Phase::Reduce, layers, payload);
+        add(Collective::AllReduce, data, Phase::Reduce, layers, payload);
         continue;
       }
-      add(Collective::ReduceScatter, "dp", Phase::Reduce, layers, payload);
-      add(Collective::AllGather, "dp", Phase::Update, layers,
-          Bytes(checkedMul(bucket.elements / plan.dp, paramWidth)));
+      add(Collective::ReduceScatter, data, Phase::Reduce, layers, payload);
+      add(Collective::AllGather, data, Phase::Update, layers,
+          Bytes(checkedMul(bucket.elements / ranks, paramWidth)));
     }
   }
 

@@ -22,10 +22,12 @@
 // 1. all_reduce over the bucket's extra axes, if there are any;
 // 2. shared block only: all_reduce over "pp" between the stages that own the
 //    block, if more than one does;
-// 3. dp > 1: all_reduce over "dp" (zero 0) or reduce_scatter over "dp" (zero 1).
+// 3. all_reduce (zero 0) or reduce_scatter (zero 1) over the bucket's data axes,
+//    if they have more than one rank: "dp", or "edp" for experts.
 // Phase update:
-// - zero 1 and dp > 1: per bucket all_gather over "dp" of this rank's updated
-//   parameters, payload elements / dp * param width;
+// - zero 1 and more than one data rank: per bucket all_gather over the data axes
+//   of this rank's updated parameters, payload elements / data ranks * param
+//   width;
 // - more than one rank: one all_reduce over "world" of two f64 values, the
 //   square of the gradient norm and the loss: 16 bytes.
 // Flops: flopsOf the local iteration space of every op of the three functions,
@@ -60,8 +62,11 @@ struct LedgerEntry {
   Bytes payload; ///< bytes of this rank's input, summed over calls
   bool operator==(const LedgerEntry &) const = default;
 };
-/// Name of the group over `axes`: "tp", "dp+tp" in mesh order.
-std::string axisName(const Plan &plan, const std::vector<Axis> &axes);
+/// Name of the group over `axes`: that of the degree which they make up ("dp",
+/// "edp"), or else those of the axes, "dp+tp" in mesh order. A group that is
+/// both a dense and an expert degree has the dense name, unless `expert`.
+std::string axisName(const Plan &plan, const std::vector<Axis> &axes,
+                     bool expert = false);
 
 /// Parts of the static arena, bytes of one rank (D10); rules at memoryOf in
 /// Layout.h.

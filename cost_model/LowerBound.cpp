@@ -1,6 +1,7 @@
 //===- LowerBound.cpp - A time that no completion can beat ----------------===//
 #include "cost_model/Estimate.h"
 #include "cost_model/Kernel.h"
+#include "cost_model/Rules.h"
 
 #include <algorithm>
 #include <cmath>
@@ -44,23 +45,28 @@ private:
       for (int64_t pp = 1; pp <= ranks / tp; ++pp) {
         const int64_t dp = ranks / tp / pp;
         if (ranks / tp % pp != 0 || (fixed.pp && pp != base.pp) ||
-            (fixed.dp && dp != base.dp) || pp > program.layers)
+            (fixed.dp && dp != base.dp) || pp > program.layers ||
+            (dp * tp) % (base.ep * base.etp) != 0)
           continue;
         Plan plan = base;
         plan.tp = tp;
         plan.pp = pp;
         plan.dp = dp;
+        if (!degreesNest(plan))
+          continue;
         setMesh(plan);
         forEachBatch(plan, visit);
       }
     }
   }
   bool tpIsLegal(int64_t tp) const {
-    return program.kvHeads % tp == 0 && program.ffn % tp == 0;
+    return tpDividesWidths(program, tp);
   }
 
   template <typename Visit> void forEachBatch(Plan plan, Visit visit) {
     for (int sp = 0; sp < 2; ++sp) {
+      if (program.experts > 0 && plan.tp > 1 && sp == 0)
+        continue; // experts need it
       if (fixed.sp
               ? (sp != 0) != plan.sp
               : sp != 0 && (plan.tp == 1 || program.sequence % plan.tp != 0))
@@ -85,9 +91,7 @@ private:
     for (Recompute policy : policies) {
       const LayerProfile &layer =
           cache.layer(program, hardware, profile, plan, kind, policy);
-      const double before = (layer.forward + layer.forwardCommunication +
-                             layer.dataGrad + layer.backwardCommunication)
-                                .count();
+      const double before = (layer.forwardAll() + layer.dataGradAll()).count();
       const double all = before + layer.weightGrad.count();
       if (best < 0 || all < best)
         best = all;
@@ -117,7 +121,7 @@ private:
 
   double ofChoice(const Plan &plan) {
     Floor floor;
-    int64_t elements = 0;
+    int64_t elements = 0, expertElements = 0;
     for (const Run &run : program.stack) {
       const Kind &kind = program.kinds[static_cast<size_t>(run.kind)];
       const double time =
@@ -131,9 +135,12 @@ private:
         floor.edges += time * static_cast<double>(run.count);
       }
       for (const Parameter &parameter : kind.parameters)
-        if (parameter.shared.empty())
-          elements = checkedAdd(elements,
-                                checkedMul(run.count, elementCount(parameter)));
+        if (parameter.shared.empty()) {
+          int64_t &sum = parameter.segment == Segment::Experts ? expertElements
+                                                               : elements;
+          sum = checkedAdd(sum,
+                           checkedMul(run.count, elementCount(parameter)));
+        }
     }
 
     const double microbatches = static_cast<double>(plan.microbatches());
@@ -156,12 +163,17 @@ private:
 
     // The stage with most state has the mean at least; vocabulary padding and
     // replicated parameters only add to it.
-    const double state =
-        static_cast<double>(elements) / static_cast<double>(plan.pp * plan.tp);
-    const double shards = fixed.zero ? static_cast<double>(zeroDegree(plan))
-                                     : static_cast<double>(plan.dp);
-    const double bytes = state * (profile.stateBytesPerParameter / shards +
-                                  profile.gradientBytesPerParameter);
+    const bool sharded = !fixed.zero || plan.zero >= 1;
+    const auto bytesOf = [&](int64_t parameters, int64_t split) {
+      const double held = static_cast<double>(parameters) /
+                          static_cast<double>(plan.pp * split);
+      const double shards = static_cast<double>(plan.dp * plan.tp) /
+                            static_cast<double>(split);
+      return held * (profile.stateBytesPerParameter / (sharded ? shards : 1) +
+                     profile.gradientBytesPerParameter);
+    };
+    const double bytes = bytesOf(elements, plan.tp) +
+                         bytesOf(expertElements, plan.ep * plan.etp);
     const double update = memoryTime(hardware.device, KernelClass::Optimizer,
                                      Bytes(static_cast<int64_t>(bytes)))
                               .count();

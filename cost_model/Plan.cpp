@@ -48,8 +48,105 @@ DType DTypes::of(Precision precision) const {
   return compute;
 }
 
-void setMesh(Plan &plan) {
-  plan.mesh = {{"pp", plan.pp}, {"dp", plan.dp}, {"tp", plan.tp}};
+namespace {
+
+/// Sizes into which the boundaries of the expert order cut the dense degree
+/// that lies over [inner, inner * size), inner to outer; false if they do not
+/// divide.
+bool cutDegree(const Plan &plan, int64_t inner, int64_t size,
+               std::vector<int64_t> &pieces) {
+  pieces.clear();
+  const int64_t outer = checkedMul(inner, size);
+  int64_t from = inner;
+  for (int64_t boundary : {plan.etp, checkedMul(plan.etp, plan.ep)}) {
+    if (boundary <= from || boundary >= outer)
+      continue;
+    if (boundary % from != 0)
+      return false;
+    pieces.push_back(boundary / from);
+    from = boundary;
+  }
+  if (outer % from != 0)
+    return false;
+  pieces.push_back(outer / from);
+  return true;
+}
+
+} // namespace
+
+std::string_view name(Degree degree) {
+  switch (degree) {
+  case Degree::Pp: return "pp";
+  case Degree::Dp: return "dp";
+  case Degree::Cp: return "cp";
+  case Degree::Tp: return "tp";
+  case Degree::Edp: return "edp";
+  case Degree::Ep: return "ep";
+  case Degree::Etp: return "etp";
+  }
+  return "";
+}
+
+std::vector<MeshAxis> meshOf(const Plan &plan) {
+  const bool nest = degreesNest(plan);
+  std::vector<MeshAxis> mesh; // inner to outer
+  int64_t inner = 1;
+  auto add = [&](const std::string &degree, int64_t size) {
+    std::vector<int64_t> pieces = {size};
+    if (nest)
+      cutDegree(plan, inner, size, pieces);
+    for (size_t i = 0; i < pieces.size(); ++i)
+      mesh.push_back({pieces.size() == 1
+                          ? degree
+                          : degree + std::to_string(pieces.size() - 1 - i),
+                      pieces[i]});
+    inner = checkedMul(inner, size);
+  };
+  add("tp", plan.tp);
+  if (plan.cp > 1)
+    add("cp", plan.cp);
+  add("dp", plan.dp);
+  mesh.push_back({"pp", plan.pp});
+  std::reverse(mesh.begin(), mesh.end());
+  return mesh;
+}
+
+bool degreesNest(const Plan &plan) {
+  std::vector<int64_t> pieces;
+  int64_t inner = 1;
+  for (int64_t size : {plan.tp, plan.cp, plan.dp}) {
+    if (!cutDegree(plan, inner, size, pieces))
+      return false;
+    inner = checkedMul(inner, size);
+  }
+  return true;
+}
+
+void setMesh(Plan &plan) { plan.mesh = meshOf(plan); }
+
+std::vector<Axis> axesOfDegree(const Plan &plan, Degree degree) {
+  std::vector<Axis> axes;
+  const bool expert = degree >= Degree::Edp;
+  const std::string_view wanted = name(degree);
+  int64_t inner = 1; // ranks inside the axis
+  for (size_t i = plan.mesh.size(); i-- > 0;) {
+    const MeshAxis &axis = plan.mesh[i];
+    const bool pipeline = axis.name == "pp";
+    bool member = false;
+    if (!expert) {
+      member = std::string_view(axis.name).substr(0, 2) == wanted;
+    } else if (!pipeline) {
+      const Degree owner = inner < plan.etp             ? Degree::Etp
+                           : inner < plan.etp * plan.ep ? Degree::Ep
+                                                        : Degree::Edp;
+      member = owner == degree;
+      inner *= axis.size;
+    }
+    if (member && axis.size > 1)
+      axes.push_back(static_cast<Axis>(i));
+  }
+  std::reverse(axes.begin(), axes.end());
+  return axes;
 }
 
 Axis axisNamed(const Plan &plan, std::string_view axis) {

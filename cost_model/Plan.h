@@ -51,7 +51,7 @@ struct DTypes {
 struct Plan {
   std::string modelName, modelSha256;
   std::string clusterName, clusterSha256;
-  std::vector<MeshAxis> mesh; ///< pp, dp, tp (outer to inner), always all three
+  std::vector<MeshAxis> mesh; ///< outer to inner, as setMesh fills it
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1, etp = 1;
   bool sp = false;
   int zero = 0; ///< 0 or 1
@@ -68,9 +68,24 @@ struct Plan {
   int64_t microbatches() const { return globalBatch / (dp * microBatch); }
 };
 
-/// Fills mesh from the degrees: [pp, dp, tp].
+/// Fills mesh from the degrees: pp, then the common refinement of the dense
+/// order (dp, cp, tp) and the expert order (edp, ep, etp), outer to inner. A
+/// degree that is one axis has its own name; of several axes the outermost is
+/// "dp0". Without expert parallelism: [pp, dp, tp]. cp of 1 has no axis.
 void setMesh(Plan &plan);
-/// Index of the axis named `axis` in plan.mesh; asserts that it exists.
+/// The same as a value. Degrees that do not nest: the dense order alone.
+std::vector<MeshAxis> meshOf(const Plan &plan);
+/// Whether the boundaries of the two orders divide one another in a chain.
+bool degreesNest(const Plan &plan);
+
+/// A degree of the plan; Edp is dp * cp * tp / (ep * etp).
+enum class Degree { Pp, Dp, Cp, Tp, Edp, Ep, Etp };
+std::string_view name(Degree degree);
+/// Mesh axes that make up a degree, outer to inner, those of size 1 left out.
+std::vector<Axis> axesOfDegree(const Plan &plan, Degree degree);
+
+/// Index of the axis named `axis` in plan.mesh; asserts that it exists (dp and
+/// tp are several axes under expert parallelism: see axesOfDegree).
 Axis axisNamed(const Plan &plan, std::string_view axis);
 /// Coordinates of `rank` on the mesh, outer to inner.
 std::vector<int64_t> coordinates(const Plan &plan, int64_t rank);

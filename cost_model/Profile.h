@@ -57,6 +57,10 @@ struct Profile {
   double savedMaskBytes = 0; ///< dropout masks per element of a layer's
                              ///< stream: one byte for each dropout on it
 
+  /// Rows of the busiest expert rank over the mean: stretches its products and
+  /// the exchange of rows. 1 is balanced; no profile file sets it.
+  double expertImbalance = 1;
+
   DTypes dtypes; ///< of 16-bit training; f16 or bf16 as the run says
 };
 

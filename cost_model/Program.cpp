@@ -62,10 +62,18 @@ int64_t elementCount(const Parameter &parameter) {
 
 namespace {
 
+/// Whether every expert has a part of its own.
+bool isExpert(const Parameter &parameter) {
+  return parameter.segment == Segment::Experts &&
+         std::any_of(parameter.dims.begin(), parameter.dims.end(),
+                     [](const Dim &dim) { return dim.role == Role::Experts; });
+}
+
 /// Sums the elements of all parameters of `program` for which
 /// `counts(kind, index)` holds; each shared tensor once.
 template <typename Predicate>
-int64_t sumParameters(const Program &program, Predicate counts) {
+int64_t sumParameters(const Program &program, Predicate counts,
+                      bool active = false) {
   int64_t total = 0;
   std::set<std::string_view> seen;
   for (const Run &run : program.stack) {
@@ -77,7 +85,10 @@ int64_t sumParameters(const Program &program, Predicate counts) {
       int64_t copies = run.count;
       if (!parameter.shared.empty())
         copies = seen.insert(parameter.shared).second ? 1 : 0;
-      total = checkedAdd(total, checkedMul(copies, elementCount(parameter)));
+      int64_t elements = elementCount(parameter);
+      if (active && isExpert(parameter))
+        elements = elements / program.experts * program.topK;
+      total = checkedAdd(total, checkedMul(copies, elements));
     }
   }
   return total;
@@ -108,12 +119,18 @@ int64_t parameterCount(const Program &program) {
   return sumParameters(program, [](const Kind &, int32_t) { return true; });
 }
 
+int64_t activeParameterCount(const Program &program) {
+  return sumParameters(
+      program, [](const Kind &, int32_t) { return true; }, /*active=*/true);
+}
+
 double modelFlopsPerToken(const Program &program, FlopsConvention convention) {
   if (convention == FlopsConvention::SixN)
     return 6.0 * static_cast<double>(sumParameters(
                      program, [](const Kind &kind, int32_t index) {
                        return !isLookupTable(kind, index);
-                     }));
+                     },
+                     /*active=*/true));
   double forward = 0; // of one sequence
   for (const Run &run : program.stack) {
     double layer = 0;

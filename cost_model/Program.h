@@ -132,6 +132,8 @@ struct Program {
   int64_t vocab = 0;  ///< unpadded
   int64_t layers = 0; ///< repeated layers, without embedding and head
   int64_t heads = 0, kvHeads = 0, headDim = 0, hidden = 0, ffn = 0;
+  int64_t experts = 0; ///< routed experts of a layer; 0: none
+  int64_t topK = 0;    ///< experts that work on a token
   std::vector<Kind> kinds;
   std::vector<Run> stack;
   bool operator==(const Program &) const = default;
@@ -146,6 +148,9 @@ bool givesStream(const Kind &kind);
 
 /// Number of parameters, each shared tensor once, without padding.
 int64_t parameterCount(const Program &program);
+/// The same with topK of the experts only: what one token passes through, with
+/// embedding and head.
+int64_t activeParameterCount(const Program &program);
 /// Elements of one parameter, unpadded.
 int64_t elementCount(const Parameter &parameter);
 
@@ -154,7 +159,8 @@ int64_t elementCount(const Parameter &parameter);
 enum class FlopsConvention {
   CausalHalved, ///< default: attention pairs on and below the diagonal; logits counted
   FullAttention,///< PaLM: every pair counted
-  SixN,         ///< 6 * parameters * tokens without embedding lookup, no attention
+  SixN,         ///< 6 * active parameters * tokens without embedding lookup, no
+                ///< attention
 };
 std::string_view name(FlopsConvention convention);
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 
 namespace shardwright::cost {
 
@@ -41,6 +40,8 @@ public:
         const Profile &profile, const Plan &base)
       : program(program), hardware(hardware), profile(profile), base(base),
         policies(searchedPolicies(program)) {
+    layerKinds = std::count_if(program.kinds.begin(), program.kinds.end(),
+                               isLayer);
     for (const Run &run : program.stack)
       for (const Parameter &parameter : program.kinds[run.kind].parameters)
         if (parameter.shared.empty())
@@ -52,7 +53,7 @@ public:
   struct Site {
     Plan plan; ///< stages without layers: embedding first, head last
     const LayerTable *table;
-    std::unordered_map<uint64_t, Bytes> stages; ///< see stageBytes
+    std::map<std::pair<uint64_t, int64_t>, Bytes> stages; ///< see stageBytes
   };
   Site &site(const Candidate &c) {
     auto key = std::make_tuple(c.dp, c.tp, c.pp, c.sp, c.microBatch, c.zero,
@@ -69,9 +70,12 @@ public:
     return found->second;
   }
 
-  /// Memory of a rank of `stage` that holds `count` layers.
+  /// Memory of a rank of `stage` that holds `count` layers from layer `before`
+  /// on, which matters only if there are several kinds of layers.
   Bytes stageBytes(Site &site, const Candidate &c, int64_t stage,
-                   int64_t count) {
+                   int64_t before, int64_t count) {
+    if (layerKinds == 1)
+      before = 0;
     int64_t full = c.recompute == Recompute::Full && c.fullLayers >= 0 &&
                            c.fullLayers < count
                        ? c.fullLayers
@@ -81,9 +85,11 @@ public:
                    static_cast<uint64_t>(full + 1) << 40 |
                    static_cast<uint64_t>(stage) << 20 |
                    static_cast<uint64_t>(count);
-    auto [entry, inserted] = site.stages.try_emplace(key);
+    auto [entry, inserted] = site.stages.try_emplace(std::make_pair(key, before));
     if (inserted) {
       std::vector<int64_t> counts(c.pp, 0);
+      if (stage > 0)
+        counts[stage - 1] = before;
       counts[stage] = count;
       std::vector<Stage> stages =
           stagesWith(program, counts, c.recompute, full);
@@ -96,18 +102,22 @@ public:
     return entry->second;
   }
 
-  /// Whether every stage can hold layers enough for all to find a place.
+  /// Whether every stage can hold layers enough for all to find a place. With
+  /// several kinds of layers that depends on where a stage begins, and each
+  /// split is asked for itself.
   bool splitsFit(const Candidate &c, Bytes limit) {
+    if (layerKinds > 1)
+      return true;
     Site &site = this->site(c);
     const int64_t most = program.layers - c.pp + 1;
     int64_t placed = 0, count = 1;
     for (int64_t stage = 0; stage < c.pp; ++stage) {
       // More layers need more memory; neighbours hold nearly the same.
-      while (count > 1 && stageBytes(site, c, stage, count) >= limit)
+      while (count > 1 && stageBytes(site, c, stage, 0, count) >= limit)
         --count;
-      if (count == 1 && stageBytes(site, c, stage, 1) >= limit)
+      if (count == 1 && stageBytes(site, c, stage, 0, 1) >= limit)
         return false;
-      while (count < most && stageBytes(site, c, stage, count + 1) < limit)
+      while (count < most && stageBytes(site, c, stage, 0, count + 1) < limit)
         ++count;
       placed += count;
     }
@@ -149,8 +159,7 @@ public:
   LayerTimes timesOf(const Plan &plan, int kind, Recompute policy) {
     const LayerProfile &layer =
         cache.layer(program, hardware, profile, plan, kind, policy);
-    return {(layer.forward + layer.forwardCommunication).count(),
-            (layer.dataGrad + layer.backwardCommunication).count(),
+    return {layer.forwardAll().count(), layer.dataGradAll().count(),
             layer.weightGrad.count()};
   }
 
@@ -300,6 +309,7 @@ public:
   const Plan base;
   const std::vector<Recompute> policies;
   double elements = 0; ///< parameters that no stages share
+  int64_t layerKinds = 1;
   EstimateCache cache;
   std::map<std::tuple<int64_t, int64_t, bool, int64_t, int>, LayerTable> tables;
   std::map<std::tuple<int64_t, int64_t, int64_t, bool, int64_t, int, int>, Site>
@@ -338,9 +348,12 @@ Bytes ProgramEstimator::memory(const Candidate &candidate) const {
       layersPerStage(candidate, state->program.layers);
   State::Site &site = state->site(candidate);
   Bytes most(0);
-  for (int64_t stage = 0; stage < candidate.pp; ++stage)
-    most = std::max(most,
-                    state->stageBytes(site, candidate, stage, counts[stage]));
+  int64_t before = 0;
+  for (int64_t stage = 0; stage < candidate.pp; ++stage) {
+    most = std::max(most, state->stageBytes(site, candidate, stage, before,
+                                            counts[stage]));
+    before += counts[stage];
+  }
   return most;
 }
 

@@ -95,16 +95,19 @@ json opJson(const Op &op) {
   json precision = json::array();
   for (Precision p : space.resultPrecision)
     precision.push_back(name(p));
-  return {{"name", op.name},
-          {"label", op.label},
-          {"segment", name(op.segment)},
-          {"kernel", name(space.kernel)},
-          {"causal", space.causal},
-          {"factors", std::move(factors)},
-          {"linear", space.linear},
-          {"operands", side(op.operands, space.operands)},
-          {"results", side(op.results, space.results)},
-          {"result_precision", std::move(precision)}};
+  json result = {{"name", op.name},
+                 {"label", op.label},
+                 {"segment", name(op.segment)},
+                 {"kernel", name(space.kernel)},
+                 {"causal", space.causal},
+                 {"factors", std::move(factors)},
+                 {"linear", space.linear},
+                 {"operands", side(op.operands, space.operands)},
+                 {"results", side(op.results, space.results)},
+                 {"result_precision", std::move(precision)}};
+  if (space.window > 0) // optional: only windowed attention has it
+    result["window"] = space.window;
+  return result;
 }
 
 json functionJson(const Function &function) {
@@ -173,10 +176,10 @@ bool fromName(const json &text, int count, Enum &result) {
   return false;
 }
 // Number of enumerators: one behind the last.
-constexpr int roles = static_cast<int>(Role::Flat) + 1;
-constexpr int segments = static_cast<int>(Segment::Update) + 1;
+constexpr int roles = static_cast<int>(Role::ValueDim) + 1;
+constexpr int segments = static_cast<int>(Segment::Experts) + 1;
 constexpr int factorKinds = static_cast<int>(FactorKind::Full) + 1;
-constexpr int kernels = static_cast<int>(KernelClass::Optimizer) + 1;
+constexpr int kernels = static_cast<int>(KernelClass::Permute) + 1;
 constexpr int precisions = static_cast<int>(Precision::Index) + 1;
 constexpr int argKinds = static_cast<int>(ArgKind::Labels) + 1;
 constexpr int resultKinds = static_cast<int>(ResultKind::Loss) + 1;
@@ -208,6 +211,10 @@ public:
     program.headDim = root.integer("head_dim", 0, maxSize);
     program.hidden = root.integer("hidden", 0, maxSize);
     program.ffn = root.integer("ffn", 0, maxSize);
+    if (root.has("experts")) {
+      program.experts = root.integer("experts", 1, maxSize);
+      program.topK = root.integer("top_k", 1, program.experts);
+    }
     for (JsonObject &kind : root.objects("kinds"))
       readKind(kind, program.kinds.emplace_back());
     readStack(root, program);
@@ -303,6 +310,8 @@ private:
     choose(object, "segment", segments, op.segment);
     choose(object, "kernel", kernels, space.kernel);
     space.causal = object.boolean("causal");
+    if (object.has("window"))
+      space.window = object.integer("window", 1, maxSize);
     const json &factors = array(object, "factors");
     for (size_t i = 0; i < factors.size(); ++i) {
       const json &entry = factors[i];
@@ -491,7 +500,7 @@ std::string programJson(const Program &program) {
     kinds.push_back(kindJson(kind));
   for (const Run &run : program.stack)
     stack.push_back(json::array({program.kinds[run.kind].name, run.count}));
-  return canonicalJson({{"schema", programSchema},
+  json root = {{"schema", programSchema},
                         {"name", program.name},
                         {"family", program.family},
                         {"sequence", program.sequence},
@@ -503,7 +512,12 @@ std::string programJson(const Program &program) {
                         {"hidden", program.hidden},
                         {"ffn", program.ffn},
                         {"kinds", std::move(kinds)},
-                        {"stack", std::move(stack)}});
+                        {"stack", std::move(stack)}};
+  if (program.experts > 0) {
+    root["experts"] = program.experts;
+    root["top_k"] = program.topK;
+  }
+  return canonicalJson(root);
 }
 
 } // namespace shardwright::cost

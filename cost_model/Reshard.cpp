@@ -129,6 +129,17 @@ bool serve(const Encoding &have, int number, const Encoding &want,
     number = append(plan, Collective::Slice, axes, static_cast<int>(dim),
                     number, now);
   }
+  if (have.routed != want.routed) {
+    if (!have.routed.empty() && !want.routed.empty()) {
+      why = "rows move from owners over mesh axes " + listOf(have.routed) +
+            " to owners over " + listOf(want.routed) +
+            ", which no collective here can do";
+      return false;
+    }
+    std::vector<Axis> axes = want.routed.empty() ? have.routed : want.routed;
+    now.routed = want.routed;
+    number = append(plan, Collective::AllToAll, axes, 0, number, now);
+  }
   for (size_t dim = 0; dim < have.dims.size(); ++dim) {
     const std::vector<Axis> &from = have.dims[dim], &to = want.dims[dim];
     if (to.size() >= from.size())

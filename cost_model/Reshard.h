@@ -22,6 +22,10 @@ struct Encoding {
   std::vector<std::vector<Axis>> dims;
   Partial partial = Partial::None;
   std::vector<Axis> partialAxes; ///< ascending
+  /// Axes over which rows (copies of tokens, on dim 0) lie with the owner of
+  /// their expert instead of the owner of their token. As many rows a rank
+  /// either way: routing is taken as balanced.
+  std::vector<Axis> routed = {};
   bool operator==(const Encoding &) const = default;
 };
 
@@ -57,7 +61,8 @@ struct ReshardPlan {
 /// axes of a sum, then one all-reduce over the partial axes that are left
 /// (a maximum is always all-reduced). Most sharded: most axes reduce-scattered,
 /// ties by order of `wanted`. Every distinct wanted encoding is then served
-/// once from the finished value, slices first, all-gathers last (D6). A wanted
+/// once from the finished value, slices first, then the all-to-all that changes
+/// who owns rows, all-gathers last (D6). A wanted
 /// encoding that keeps the same partial is served by the produced value itself.
 /// No wanted encoding, no step.
 /// Returns false, with `why` set, if the change needs a collective that does

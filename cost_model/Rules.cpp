@@ -23,6 +23,23 @@ std::vector<int64_t> commonDivisors(const std::vector<int64_t> &numbers) {
 
 namespace {
 
+/// Distinct widths of feed-forward parameters, ascending: of routed experts, or
+/// of all others.
+std::vector<int64_t> ffnWidths(const Program &program, bool experts) {
+  std::vector<int64_t> widths;
+  if (!experts && program.experts == 0)
+    return {program.ffn};
+  for (const Kind &kind : program.kinds)
+    for (const Parameter &parameter : kind.parameters)
+      for (const Dim &dim : parameter.dims)
+        if (dim.role == Role::Ffn &&
+            (parameter.segment == Segment::Experts) == experts)
+          widths.push_back(dim.size);
+  std::sort(widths.begin(), widths.end());
+  widths.erase(std::unique(widths.begin(), widths.end()), widths.end());
+  return widths;
+}
+
 /// One check in progress; the functions below say what is wrong with it.
 class Check {
 public:
@@ -109,6 +126,9 @@ void checkDegrees(Check &check) {
       {"dp", plan.dp},
       {"tp", plan.tp},
       {"pp", plan.pp},
+      {"cp", plan.cp},
+      {"ep", plan.ep},
+      {"etp", plan.etp},
       {"global batch", plan.globalBatch},
       {"micro batch", plan.microBatch}};
   for (const auto &[name, value] : degrees)
@@ -119,8 +139,7 @@ void checkDegrees(Check &check) {
 
 void checkMesh(Check &check) {
   const Plan &plan = check.plan;
-  const std::vector<MeshAxis> wanted = {
-      {"pp", plan.pp}, {"dp", plan.dp}, {"tp", plan.tp}};
+  const std::vector<MeshAxis> wanted = meshOf(plan);
   if (plan.mesh == wanted)
     return;
   auto show = [](const std::vector<MeshAxis> &mesh) {
@@ -144,8 +163,62 @@ void checkKvHeads(Check &check) {
                 check.plan.tp);
 }
 void checkFfn(Check &check) {
-  check.divides("the feed-forward width", check.program.ffn, "tp",
-                check.plan.tp);
+  for (int64_t width : ffnWidths(check.program, /*experts=*/false))
+    check.divides("the feed-forward width", width, "tp", check.plan.tp);
+}
+void checkExperts(Check &check) {
+  if (check.plan.ep == 1)
+    return;
+  if (check.program.experts == 0)
+    check.fail("expected ep = 1, as the model has no experts, but got ep = " +
+                   std::to_string(check.plan.ep),
+               {"1"});
+  else
+    check.divides("the number of experts", check.program.experts, "ep",
+                  check.plan.ep);
+}
+void checkExpertFfn(Check &check) {
+  if (check.program.experts == 0 && check.plan.etp > 1)
+    check.fail("expected etp = 1, as the model has no experts, but got etp = " +
+                   std::to_string(check.plan.etp),
+               {"1"});
+  for (int64_t width : ffnWidths(check.program, /*experts=*/true))
+    check.divides("the feed-forward width of an expert", width, "etp",
+                  check.plan.etp);
+}
+void checkExpertRanks(Check &check) {
+  const Plan &plan = check.plan;
+  const int64_t dense = checkedMul(checkedMul(plan.dp, plan.cp), plan.tp);
+  const int64_t experts = checkedMul(plan.ep, plan.etp);
+  if (dense % experts == 0)
+    return;
+  std::vector<std::string> legal;
+  if (dense % plan.etp == 0)
+    legal = Check::texts(commonDivisors({dense / plan.etp}));
+  for (std::string &value : legal)
+    value = "ep = " + value;
+  check.fail("expected dp * cp * tp (" + std::to_string(dense) +
+                 ") to be a multiple of ep * etp, but got ep = " +
+                 std::to_string(plan.ep) +
+                 ", etp = " + std::to_string(plan.etp),
+             std::move(legal));
+}
+void checkNesting(Check &check) {
+  const Plan &plan = check.plan;
+  if (!degreesNest(plan))
+    check.fail("expected the boundaries of (dp, cp, tp) = (" +
+               std::to_string(plan.dp) + ", " + std::to_string(plan.cp) + ", " +
+               std::to_string(plan.tp) +
+               ") and of (ep, etp) to divide one another from the innermost "
+               "rank on, but got ep = " +
+               std::to_string(plan.ep) +
+               ", etp = " + std::to_string(plan.etp));
+}
+void checkExpertsNeedSp(Check &check) {
+  if (check.program.experts > 0 && check.plan.tp > 1 && !check.plan.sp)
+    check.fail("expected sequence parallelism with experts and tp = " +
+                   std::to_string(check.plan.tp) + ", but got sp = false",
+               {"sp = true", "tp = 1"});
 }
 void checkSpNeedsTp(Check &check) {
   if (check.plan.sp && check.plan.tp == 1)
@@ -336,8 +409,6 @@ void checkZero(Check &check) {
                {"0", "1"});
 }
 void checkCp(Check &check) { check.one("cp", check.plan.cp); }
-void checkEp(Check &check) { check.one("ep", check.plan.ep); }
-void checkEtp(Check &check) { check.one("etp", check.plan.etp); }
 void checkChunks(Check &check) { check.one("chunks", check.plan.chunks); }
 
 void checkReduceType(Check &check) {
@@ -400,6 +471,23 @@ const std::vector<Entry> &table() {
       {{"ffn_divisible_by_tp", "ffn % tp = 0",
         "the feed-forward width is split evenly", wrong},
        checkFfn},
+      {{"experts_divisible_by_ep", "experts % ep = 0",
+        "every rank holds as many whole experts", wrong},
+       checkExperts},
+      {{"expert_ffn_divisible_by_etp", "expert ffn % etp = 0",
+        "the width of an expert is split evenly", wrong},
+       checkExpertFfn},
+      {{"expert_ranks", "dp * cp * tp % (ep * etp) = 0",
+        "experts live on the same ranks as everything else", wrong},
+       checkExpertRanks},
+      {{"non_nested_axes", "(dp, cp, tp) and (edp, ep, etp) nest",
+        "both orders number the same ranks, so that every group is one of mesh "
+        "axes",
+        wrong},
+       checkNesting},
+      {{"experts_tp_needs_sp", "experts, tp > 1 => sp",
+        "without it every tensor rank would send the same rows", wrong},
+       checkExpertsNeedSp},
       {{"sp_needs_tp", "sp => tp > 1",
         "sequence parallelism shards over the tensor ranks", wrong},
        checkSpNeedsTp},
@@ -439,8 +527,6 @@ const std::vector<Entry> &table() {
       {{"cp_supported", "cp = 1", "no attention over a split sequence yet",
         later},
        checkCp},
-      {{"ep_supported", "ep = 1", "no experts yet", later}, checkEp},
-      {{"etp_supported", "etp = 1", "no experts yet", later}, checkEtp},
       {{"chunks_supported", "chunks = 1", "no interleaved schedule yet", later},
        checkChunks},
       {{"reduce_equals_grad", "dtypes.reduce = dtypes.grad",
@@ -454,6 +540,15 @@ const std::vector<Entry> &table() {
 }
 
 } // namespace
+
+bool tpDividesWidths(const Program &program, int64_t tp) {
+  if (program.heads % tp != 0 || program.kvHeads % tp != 0)
+    return false;
+  for (int64_t width : ffnWidths(program, /*experts=*/false))
+    if (width % tp != 0)
+      return false;
+  return true;
+}
 
 const std::vector<Rule> &rules() {
   static const std::vector<Rule> all = [] {

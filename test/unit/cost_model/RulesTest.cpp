@@ -27,6 +27,15 @@ Plan plan() { return planFor(program(), 2, 2, 4, true, 1, 2, 4); }
 
 void remesh(Plan &p) { setMesh(p); }
 
+/// Gives every layer 8 experts of width 20.
+void addExperts(Program &m) {
+  m.experts = 8;
+  Parameter up;
+  up.dims = {{8, Role::Experts}, {20, Role::Ffn}, {m.hidden, Role::Hidden}};
+  up.segment = Segment::Experts;
+  m.kinds[1].parameters.push_back(up);
+}
+
 const std::vector<Case> &cases() {
   using P = Program &;
   using Q = Plan &;
@@ -135,10 +144,49 @@ const std::vector<Case> &cases() {
        "zero stage 0 or 1, but got 3", {"0", "1"}},
       {"cp_supported", [](P, Q) {}, [](P, Q p) { p.cp = 2; },
        "expected cp = 1, but got 2", {"1"}},
-      {"ep_supported", [](P, Q) {}, [](P, Q p) { p.ep = 2; },
-       "expected ep = 1, but got 2", {"1"}},
-      {"etp_supported", [](P, Q) {}, [](P, Q p) { p.etp = 2; },
-       "expected etp = 1, but got 2", {"1"}},
+      {"experts_divisible_by_ep",
+       [](P m, Q p) {
+         m.experts = 8;
+         p.ep = 4;
+       },
+       [](P m, Q p) {
+         m.experts = 6;
+         p.ep = 4;
+       },
+       "experts (6) to be a multiple of ep, but got ep = 4",
+       {"1", "2", "3", "6"}},
+      {"expert_ffn_divisible_by_etp",
+       [](P m, Q p) {
+         addExperts(m);
+         p.etp = 4;
+       },
+       [](P m, Q p) {
+         addExperts(m);
+         p.etp = 8;
+       },
+       "width of an expert (20) to be a multiple of etp, but got etp = 8",
+       {"1", "2", "4", "5", "10", "20"}},
+      {"expert_ranks", [](P, Q p) { p.ep = 8; }, [](P, Q p) { p.ep = 3; },
+       "dp * cp * tp (8) to be a multiple of ep * etp, but got ep = 3",
+       {"ep = 1", "ep = 2", "ep = 4", "ep = 8"}},
+      {"non_nested_axes",
+       [](P, Q p) {
+         p.tp = 6;
+         p.ep = 2;
+       },
+       [](P, Q p) {
+         p.tp = 6;
+         p.ep = 4;
+       },
+       "(dp, cp, tp) = (2, 1, 6) and of (ep, etp) to divide one another from "
+       "the innermost rank on, but got ep = 4, etp = 1",
+       {}},
+      {"experts_tp_needs_sp", [](P m, Q) { m.experts = 8; },
+       [](P m, Q p) {
+         m.experts = 8;
+         p.sp = false;
+       },
+       "experts and tp = 4, but got sp = false", {"sp = true", "tp = 1"}},
       {"chunks_supported", [](P, Q) {}, [](P, Q p) { p.chunks = 2; },
        "expected chunks = 1, but got 2", {"1"}},
       {"reduce_equals_grad",
@@ -215,7 +263,7 @@ TEST_CASE("all violated rules are reported at once, in table order") {
 
 TEST_CASE("unsupported is told apart from wrong") {
   Plan p = plan();
-  p.ep = 4;
+  p.chunks = 4;
   CHECK(worstKind(checkPlan(program(), p)) == FailureKind::Unsupported);
   p.sequence = 7;
   CHECK(worstKind(checkPlan(program(), p)) == FailureKind::Input);
