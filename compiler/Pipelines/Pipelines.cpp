@@ -35,14 +35,15 @@ bool phaseNamed(StringRef text, IrPhase &phase) {
 namespace {
 
 /// Writes the module to a file and leaves it as it is.
-class SnapshotPass
-    : public PassWrapper<SnapshotPass, OperationPass<ModuleOp>> {
+class SnapshotPass : public PassWrapper<SnapshotPass, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SnapshotPass)
 
   explicit SnapshotPass(std::string path = "") : path(std::move(path)) {}
   StringRef getArgument() const override { return "sw-snapshot"; }
-  StringRef getDescription() const override { return "Writes the IR to a file"; }
+  StringRef getDescription() const override {
+    return "Writes the IR to a file";
+  }
 
   void runOnOperation() override {
     std::error_code error;
@@ -69,7 +70,8 @@ private:
 /// Ends a phase: its contract is checked and its IR written.
 void endPhase(OpPassManager &manager, IrPhase phase,
               const PipelineOptions &options) {
-  // The IR is written first: that of a broken contract is what one wants to see.
+  // The IR is written first: that of a broken contract is what one wants to
+  // see.
   if (!options.dumpDir.empty()) {
     SmallString<128> path(options.dumpDir);
     llvm::sys::path::append(path, std::to_string(static_cast<int>(phase)) +
@@ -140,14 +142,14 @@ void buildPlanPipeline(OpPassManager &manager, const PipelineOptions &options) {
 namespace {
 
 struct TextOptions : PassPipelineOptions<TextOptions> {
-  Option<std::string> plan{*this, "plan",
-                           llvm::cl::desc("Path of plan.json"),
+  Option<std::string> plan{*this, "plan", llvm::cl::desc("Path of plan.json"),
                            llvm::cl::init("")};
   Option<std::string> until{*this, "until",
                             llvm::cl::desc("Phase to stop after"),
                             llvm::cl::init("lowered")};
   Option<std::string> dumpDir{
-      *this, "dump-dir", llvm::cl::desc("Folder that gets the IR of each phase"),
+      *this, "dump-dir",
+      llvm::cl::desc("Folder that gets the IR of each phase"),
       llvm::cl::init("")};
 
   PipelineOptions value() const {

@@ -49,9 +49,9 @@ LogicalResult lowerReshard(plan::ReshardOp op) {
   case plan::Collective::AllReduce: {
     bool isMax = plan::ShardingAttr::of(input.getType()).getPartial() ==
                  plan::Partial::Max;
-    result = spmd::AllReduceOp::create(
-        builder, loc, type, input, axes,
-        isMax ? spmd::ReduceKind::Max : spmd::ReduceKind::Sum);
+    result = spmd::AllReduceOp::create(builder, loc, type, input, axes,
+                                       isMax ? spmd::ReduceKind::Max
+                                             : spmd::ReduceKind::Sum);
     break;
   }
   case plan::Collective::AllGather:
@@ -101,9 +101,8 @@ LogicalResult partitionFunction(model::KindOp op, plan::MeshAttr mesh) {
       return failure();
     value.setType(type);
   }
-  op.setFunctionType(
-      FunctionType::get(context, body.getArgumentTypes(),
-                        op.getReturn().getOperandTypes()));
+  op.setFunctionType(FunctionType::get(context, body.getArgumentTypes(),
+                                       op.getReturn().getOperandTypes()));
   return success();
 }
 
@@ -116,7 +115,7 @@ public:
     plan::MeshAttr mesh = plan::MeshAttr::of(module);
     if (!mesh) {
       emitError(module.getLoc()) << "expected attribute '" << plan::kMeshAttr
-                         << "' on the module, which sw-apply-plan sets";
+                                 << "' on the module, which sw-apply-plan sets";
       return signalPassFailure();
     }
     for (auto op : module.getOps<model::KindOp>())

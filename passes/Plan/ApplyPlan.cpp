@@ -34,8 +34,9 @@ DictionaryAttr axesByFactor(MLIRContext *context, const cost::Plan &plan,
   SmallVector<NamedAttribute> entries;
   for (auto [factor, axes] : llvm::zip_equal(space.factors, planned.factorAxes))
     if (!axes.empty())
-      entries.emplace_back(StringAttr::get(context, StringRef(&factor.letter, 1)),
-                           axisNames(context, plan, axes));
+      entries.emplace_back(
+          StringAttr::get(context, StringRef(&factor.letter, 1)),
+          axisNames(context, plan, axes));
   return DictionaryAttr::get(context, entries);
 }
 
@@ -52,8 +53,8 @@ LogicalResult rewriteFunction(model::KindOp op, const cost::Plan &plan,
            << "expected " << function.values.size() << " values and "
            << function.ops.size() << " ops as in the program, but got "
            << values.size() << " and " << ops.size();
-  for (auto [value, programValue, encoding] : llvm::zip_equal(
-           values, function.values, found.planned->encodings))
+  for (auto [value, programValue, encoding] :
+       llvm::zip_equal(values, function.values, found.planned->encodings))
     value.setType(plannedType(context, plan, programValue.dims,
                               programValue.precision, encoding));
 
@@ -70,9 +71,9 @@ LogicalResult rewriteFunction(model::KindOp op, const cost::Plan &plan,
     if (auto grad = dyn_cast<model::SoftmaxGradOp>(inner))
       grad.setScaleAttr(builder.getF64FloatAttr(1.0 / tokens));
   }
-  op.setFunctionType(
-      FunctionType::get(context, op.getBody().front().getArgumentTypes(),
-                        op.getReturn().getOperandTypes()));
+  op.setFunctionType(FunctionType::get(context,
+                                       op.getBody().front().getArgumentTypes(),
+                                       op.getReturn().getOperandTypes()));
   return success();
 }
 
@@ -90,12 +91,11 @@ LogicalResult rewriteParameters(ModuleOp module, const PlannedModule &planned) {
     const auto &parameters = planned.program.kinds[kind].parameters;
     if (op.getIndex() < 0 ||
         op.getIndex() >= static_cast<int64_t>(parameters.size()))
-      return op.emitOpError() << "expected index to be below "
-                              << parameters.size() << ", but got "
-                              << op.getIndex();
+      return op.emitOpError()
+             << "expected index to be below " << parameters.size()
+             << ", but got " << op.getIndex();
     const cost::Parameter &parameter = parameters[op.getIndex()];
-    cost::Encoding encoding =
-        cost::parameterEncoding(planned.plan, parameter);
+    cost::Encoding encoding = cost::parameterEncoding(planned.plan, parameter);
     op.setType(plannedType(module.getContext(), planned.plan, parameter.dims,
                            cost::Precision::Param, encoding));
     SmallVector<NamedAttribute> axes;
@@ -167,7 +167,7 @@ private:
     auto buffer = llvm::MemoryBuffer::getFile(plan, /*IsText=*/true);
     if (!buffer)
       return emitError(module.getLoc()) << "cannot read plan '" << plan
-                                << "': " << buffer.getError().message();
+                                        << "': " << buffer.getError().message();
     return (*buffer)->getBuffer().str();
   }
 
@@ -186,7 +186,7 @@ private:
         cost::checkPlan(planned.program, planned.plan);
     for (const cost::Violation &violation : violations)
       emitError(module.getLoc()) << "plan breaks rule '" << violation.rule
-                         << "': " << violation.message;
+                                 << "': " << violation.message;
     if (!violations.empty() || failed(expandPlan(module, planned)))
       return failure();
 

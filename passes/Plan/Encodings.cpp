@@ -11,11 +11,16 @@ static_assert(static_cast<int>(plan::Collective::Slice) ==
 
 Type elementType(MLIRContext *context, cost::DType dtype) {
   switch (dtype) {
-  case cost::DType::F64: return Float64Type::get(context);
-  case cost::DType::F32: return Float32Type::get(context);
-  case cost::DType::BF16: return BFloat16Type::get(context);
-  case cost::DType::F16: return Float16Type::get(context);
-  case cost::DType::I32: return IntegerType::get(context, 32);
+  case cost::DType::F64:
+    return Float64Type::get(context);
+  case cost::DType::F32:
+    return Float32Type::get(context);
+  case cost::DType::BF16:
+    return BFloat16Type::get(context);
+  case cost::DType::F16:
+    return Float16Type::get(context);
+  case cost::DType::I32:
+    return IntegerType::get(context, 32);
   }
   return {};
 }
@@ -62,9 +67,9 @@ RankedTensorType plannedType(MLIRContext *context, const cost::Plan &plan,
   SmallVector<int64_t> shape;
   for (const cost::Dim &dim : dims)
     shape.push_back(cost::plannedSize(plan, dim.role, dim.size));
-  return RankedTensorType::get(
-      shape, elementType(context, plan.dtypes.of(precision)),
-      shardingAttr(context, plan, encoding));
+  return RankedTensorType::get(shape,
+                               elementType(context, plan.dtypes.of(precision)),
+                               shardingAttr(context, plan, encoding));
 }
 
 } // namespace shardwright

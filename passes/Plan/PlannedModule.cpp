@@ -33,7 +33,7 @@ LogicalResult expandPlan(ModuleOp module, PlannedModule &planned) {
       if (isNew &&
           !cost::planVariant(planned.plan, kind, variant, it->second, why))
         return emitError(module.getLoc()) << "cannot shard kind '" << kind.name
-                                  << "' as the plan says: " << why;
+                                          << "' as the plan says: " << why;
     }
   return success();
 }
@@ -41,8 +41,9 @@ LogicalResult expandPlan(ModuleOp module, PlannedModule &planned) {
 LogicalResult readPlanText(ModuleOp module, cost::Plan &plan) {
   auto text = module->getAttrOfType<StringAttr>(plan::kTextAttr);
   if (!text)
-    return emitError(module.getLoc()) << "expected attribute '" << plan::kTextAttr
-                              << "' on the module, which sw-apply-plan sets";
+    return emitError(module.getLoc())
+           << "expected attribute '" << plan::kTextAttr
+           << "' on the module, which sw-apply-plan sets";
   cost::Failure refusal;
   if (!cost::readPlan(text.getValue(), plan::kTextAttr, plan, refusal))
     return report(module, refusal);
@@ -54,8 +55,9 @@ LogicalResult readPlannedModule(ModuleOp module, PlannedModule &planned) {
     return failure();
   auto program = module->getAttrOfType<StringAttr>(kProgramTextAttr);
   if (!program)
-    return emitError(module.getLoc()) << "expected attribute '" << kProgramTextAttr
-                              << "' on the module, which sw-apply-plan sets";
+    return emitError(module.getLoc())
+           << "expected attribute '" << kProgramTextAttr
+           << "' on the module, which sw-apply-plan sets";
   cost::Failure refusal;
   if (!cost::readProgram(program.getValue(), kProgramTextAttr.str(),
                          planned.program, refusal))

@@ -75,29 +75,38 @@ private:
   Address argumentAddress(model::ArgAttr attr, const cost::Kind &kind,
                           const std::map<int64_t, int64_t> &saved) {
     switch (attr.getKind()) {
-    case model::ArgKind::StreamIn: return {rt::Base::StreamIn, 0};
-    case model::ArgKind::StreamGrad: return {rt::Base::GradIn, 0};
+    case model::ArgKind::StreamIn:
+      return {rt::Base::StreamIn, 0};
+    case model::ArgKind::StreamGrad:
+      return {rt::Base::GradIn, 0};
     case model::ArgKind::Parameter:
       return parameters.of(kind, attr.getIndex(), /*gradient=*/false);
     case model::ArgKind::Saved:
       return {rt::Base::Saved, saved.at(attr.getIndex())};
-    case model::ArgKind::Tokens: return {rt::Base::Tokens, 0};
-    case model::ArgKind::Labels: return {rt::Base::Labels, 0};
-    case model::ArgKind::Kept: break; // lies where it was made
+    case model::ArgKind::Tokens:
+      return {rt::Base::Tokens, 0};
+    case model::ArgKind::Labels:
+      return {rt::Base::Labels, 0};
+    case model::ArgKind::Kept:
+      break; // lies where it was made
     }
     return {rt::Base::Workspace, 0};
   }
   Address resultAddress(model::ResAttr attr, const cost::Kind &kind,
                         const std::map<int64_t, int64_t> &saved) {
     switch (attr.getKind()) {
-    case model::ResultKind::StreamOut: return {rt::Base::StreamOut, 0};
-    case model::ResultKind::StreamGrad: return {rt::Base::GradOut, 0};
+    case model::ResultKind::StreamOut:
+      return {rt::Base::StreamOut, 0};
+    case model::ResultKind::StreamGrad:
+      return {rt::Base::GradOut, 0};
     case model::ResultKind::Saved:
       return {rt::Base::Saved, saved.at(attr.getIndex())};
     case model::ResultKind::ParameterGrad:
       return parameters.of(kind, attr.getIndex(), /*gradient=*/true);
-    case model::ResultKind::Loss: return {rt::Base::Loss, 0};
-    case model::ResultKind::Kept: break; // placed with the temporaries
+    case model::ResultKind::Loss:
+      return {rt::Base::Loss, 0};
+    case model::ResultKind::Kept:
+      break; // placed with the temporaries
     }
     return {rt::Base::Workspace, 0};
   }
@@ -120,8 +129,7 @@ private:
       model::ResAttr attr = op.getModelRes(operand.getOperandNumber());
       if (attr.getKind() == model::ResultKind::Kept)
         continue;
-      if (!addresses
-               .insert({operand.get(), resultAddress(attr, kind, saved)})
+      if (!addresses.insert({operand.get(), resultAddress(attr, kind, saved)})
                .second)
         return op.emitOpError()
                << "expected result " << operand.getOperandNumber()
@@ -147,9 +155,9 @@ private:
         if (!group)
           continue;
         op.setAttr(kOldGroup, group);
-        op.setAttr(kFusionGroupAttr,
-                   IntegerAttr::get(cast<IntegerAttr>(group).getType(),
-                                    number++));
+        op.setAttr(
+            kFusionGroupAttr,
+            IntegerAttr::get(cast<IntegerAttr>(group).getType(), number++));
       }
     }
     auto bytesNow = [&] {
@@ -203,12 +211,11 @@ DictionaryAttr arenaOf(spmd::StageOp stage, const PlannedModule &planned,
       cost::memoryOf(planned.program, plan, stage.getIndex());
   int64_t temporaries = 0;
   for (Attribute run : stage.getRuns())
-    temporaries = std::max(
-        temporaries,
-        variants.at(cast<StringAttr>(cast<ArrayAttr>(run)[0]).str())
-            .workspaceBytes);
-  int64_t stream =
-      aligned(cost::streamBytes(planned.program, plan).count());
+    temporaries =
+        std::max(temporaries,
+                 variants.at(cast<StringAttr>(cast<ArrayAttr>(run)[0]).str())
+                     .workspaceBytes);
+  int64_t stream = aligned(cost::streamBytes(planned.program, plan).count());
 
   Builder builder(stage.getContext());
   SmallVector<NamedAttribute> entries;
@@ -257,8 +264,9 @@ private:
       return failure();
     ParameterAddresses parameters(planned);
     if (!parameters.isConsistent())
-      return emitError(module.getLoc()) << "expected shared parameters to lie alike on "
-                                   "all stages, but they do not";
+      return emitError(module.getLoc())
+             << "expected shared parameters to lie alike on "
+                "all stages, but they do not";
     std::map<std::string, Variant> variants;
     for (auto op : module.getOps<model::KindOp>()) {
       PlannedKindFunction found;
@@ -268,9 +276,15 @@ private:
           *found.kind, static_cast<cost::Recompute>(*op.getPolicy()))];
       variant.kind = found.kind;
       switch (*op.getPart()) {
-      case model::Part::Forward: variant.forward = op; break;
-      case model::Part::DataGrad: variant.dataGrad = op; break;
-      case model::Part::WeightGrad: variant.weightGrad = op; break;
+      case model::Part::Forward:
+        variant.forward = op;
+        break;
+      case model::Part::DataGrad:
+        variant.dataGrad = op;
+        break;
+      case model::Part::WeightGrad:
+        variant.weightGrad = op;
+        break;
       }
     }
     Allocator allocator(planned, parameters);

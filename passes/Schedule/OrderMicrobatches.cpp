@@ -28,14 +28,15 @@ public:
         cost::makeSchedule(plan.schedule, plan.pp, plan.microbatches());
     // Never trust the solver: the check shares no code with it.
     if (std::string wrong = cost::verify(schedule); !wrong.empty()) {
-      emitError(module.getLoc()) << "the schedule of the plan is wrong: " << wrong;
+      emitError(module.getLoc())
+          << "the schedule of the plan is wrong: " << wrong;
       return signalPassFailure();
     }
     for (auto stage : module.getOps<spmd::StageOp>()) {
       if (stage.getIndex() >= schedule.stages) {
-        stage.emitOpError() << "expected index to be below the plan's stages ("
-                            << schedule.stages << "), but got "
-                            << stage.getIndex();
+        stage.emitOpError()
+            << "expected index to be below the plan's stages ("
+            << schedule.stages << "), but got " << stage.getIndex();
         return signalPassFailure();
       }
       SmallVector<Attribute> actions;

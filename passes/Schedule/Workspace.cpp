@@ -125,13 +125,14 @@ private:
       index = bufferOf[op.getOperand(0)];
     else
       buffers.push_back(
-          {{}, {times[&op].first, times[&op].second, bytesOf(result.getType())},
+          {{},
+           {times[&op].first, times[&op].second, bytesOf(result.getType())},
            std::nullopt});
     bufferOf[result] = index;
     Buffer &buffer = buffers[index];
     buffer.members.push_back(result);
-    buffer.interval.last = lastRead(
-        result, std::max(buffer.interval.last, times[&op].second));
+    buffer.interval.last =
+        lastRead(result, std::max(buffer.interval.last, times[&op].second));
     if (auto found = addresses.find(result); found != addresses.end())
       buffer.address = found->second;
   }

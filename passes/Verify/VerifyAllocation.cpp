@@ -71,9 +71,9 @@ private:
     Region region{address.getBase(), address.getOffset(),
                   address.getOffset() + bytesOf(value)};
     if (region.base == rt::Base::Workspace && region.end > workspace)
-      return op->emitOpError() << "expected buffers to end within the "
-                               << workspace << " bytes of workspace, but got "
-                               << region.end;
+      return op->emitOpError()
+             << "expected buffers to end within the " << workspace
+             << " bytes of workspace, but got " << region.end;
     regions[value] = region;
     return success();
   }
@@ -108,14 +108,11 @@ private:
     }
   }
 
-  bool holds(Value value) const {
-    return llvm::is_contained(alive, value);
-  }
+  bool holds(Value value) const { return llvm::is_contained(alive, value); }
   void fill(Value value) {
     const Region &region = regions[value];
-    llvm::erase_if(alive, [&](Value other) {
-      return regions[other].overlaps(region);
-    });
+    llvm::erase_if(
+        alive, [&](Value other) { return regions[other].overlaps(region); });
     alive.push_back(value);
   }
 
@@ -138,8 +135,8 @@ private:
       if (failed(setRegion(&op, result, attr)))
         return failure();
       for (Value operand : op.getOperands()) {
-        bool inPlace = isa<spmd::AllReduceOp>(op) &&
-                       regions[operand] == regions[result];
+        bool inPlace =
+            isa<spmd::AllReduceOp>(op) && regions[operand] == regions[result];
         if (!inPlace && regions[operand].overlaps(regions[result]))
           return op.emitOpError() << "expected its result to lie apart from "
                                      "what it reads";
@@ -158,8 +155,7 @@ private:
           SmallVector<Value> values(other->getOperands());
           llvm::append_range(values, other->getResults());
           for (Value value : values)
-            if (value != written &&
-                regions[value].overlaps(regions[written]))
+            if (value != written && regions[value].overlaps(regions[written]))
               return writer->emitOpError()
                      << "expected the buffers of a fusion group to lie apart";
         }

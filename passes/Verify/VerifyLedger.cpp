@@ -111,9 +111,12 @@ private:
       return value ? value.getInt() : int64_t(-1);
     };
     const std::pair<StringRef, cost::Bytes> parts[] = {
-        {"parameters", memory.parameters}, {"gradients", memory.gradients},
-        {"optimizer", memory.optimizer},   {"slots", memory.saved},
-        {"p2p", memory.p2p},               {"comm", memory.comm},
+        {"parameters", memory.parameters},
+        {"gradients", memory.gradients},
+        {"optimizer", memory.optimizer},
+        {"slots", memory.saved},
+        {"p2p", memory.p2p},
+        {"comm", memory.comm},
         {"workspace", memory.workspace}};
     bool isRight = true;
     int64_t end = 0;
@@ -126,9 +129,9 @@ private:
         isRight = false;
       }
       if (get(name) < end) {
-        stage.emitOpError() << "expected '" << name << "' of the arena to "
-                            << "start at or behind " << end << ", but got "
-                            << get(name);
+        stage.emitOpError()
+            << "expected '" << name << "' of the arena to "
+            << "start at or behind " << end << ", but got " << get(name);
         isRight = false;
       }
       end = get(name) + get(key);

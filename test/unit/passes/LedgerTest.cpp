@@ -89,13 +89,14 @@ cost::Plan drawPlan(const cost::Program &program, std::mt19937 &random) {
     plan.microBatch = pick(1, 2, 3);
     plan.globalBatch = plan.dp * plan.microBatch * pick(1, 2, 4, 5, 7);
     plan.sequence = program.sequence;
-    plan.schedule = pick(0, 1) ? cost::ScheduleKind::GPipe
-                               : cost::ScheduleKind::OneFOneB;
+    plan.schedule =
+        pick(0, 1) ? cost::ScheduleKind::GPipe : cost::ScheduleKind::OneFOneB;
     auto policy = static_cast<cost::Recompute>(pick(0, 1, 2));
     plan.stages = cost::evenStages(program, plan.pp, policy,
                                    pick(0, 1) ? -1 : pick(0, 1, 2));
     switch (pick(0, 1, 2)) {
-    case 0: break; // bf16 with f32 gradients
+    case 0:
+      break; // bf16 with f32 gradients
     case 1:
       plan.dtypes = {cost::DType::F32, cost::DType::F32, cost::DType::F32,
                      cost::DType::F32, cost::DType::F32};
@@ -114,8 +115,8 @@ cost::Plan drawPlan(const cost::Program &program, std::mt19937 &random) {
 void comparePlans(const ModelSpec &spec, int64_t sequence, unsigned seed,
                   int plans) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  context.loadDialect<model::ModelDialect, plan::PlanDialect,
-                      spmd::SpmdDialect, rt::RtDialect>();
+  context.loadDialect<model::ModelDialect, plan::PlanDialect, spmd::SpmdDialect,
+                      rt::RtDialect>();
   Model model = makeModel(spec, sequence, context);
   std::mt19937 random(seed);
   int exactWorkspace = 0, stages = 0;
