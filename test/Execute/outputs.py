@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""What a compiled program prints: steps, summary, trace, dry run.
+
+  outputs.py --shardwright BIN --work DIR
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+import sys
+
+import parity
+import plans
+
+STEP_KEYS = ["step", "loss", "grad_norm", "seconds", "tokens_per_second"]
+SUMMARY_KEYS = {
+    "model", "backend", "ranks", "mesh", "steps", "seconds", "tokens_per_second", "loss",
+    "grad_norm", "ledger", "ledger_equal_on_ranks_of_a_stage", "ledger_equal_in_all_steps",
+    "ledger_equals_prediction", "canaries", "per_rank", "process_peak_resident_bytes"}
+MEMORY_KEYS = {name + "_bytes" for name in (
+    "parameters", "gradients", "optimizer", "saved", "p2p", "comm", "workspace", "total")}
+STEPS = 3
+
+
+class Problems(list):
+    def want(self, truth, message, *values):
+        if not truth:
+            self.append(message % values)
+
+
+def check_steps(problems, lines, plan):
+    *steps, last = lines
+    problems.want(len(steps) == STEPS, "expected %d steps, but got %d", STEPS, len(steps))
+    for number, step in enumerate(steps):
+        problems.want(list(step) == STEP_KEYS, "expected keys %s of a step, but got %s", STEP_KEYS,
+                      list(step))
+        problems.want(step["step"] == number + 1, "expected step %d, but got %s", number + 1,
+                      step["step"])
+        tokens = plan["batch"]["global"] * plan["batch"]["sequence"]
+        problems.want(abs(step["tokens_per_second"] * step["seconds"] / tokens - 1) < 0.01,
+                      "expected %d tokens a step, but got %s", tokens, step)
+    summary = last["summary"]
+    problems.want(SUMMARY_KEYS <= set(summary), "expected the summary to have %s",
+                  SUMMARY_KEYS - set(summary))
+    problems.want(summary["loss"] == steps[-1]["loss"], "expected the loss of the last step")
+    problems.want(summary["steps"] == STEPS and summary["backend"] == "threads",
+                  "expected steps and backend, but got %s", summary)
+    problems.want(summary["mesh"] == {axis["axis"]: axis["size"] for axis in plan["mesh"]},
+                  "expected the mesh of the plan, but got %s", summary["mesh"])
+    ranks = parity.ranks_of(plan)
+    problems.want([entry["rank"] for entry in summary["per_rank"]] == list(range(ranks)),
+                  "expected every rank in per_rank")
+    problems.want([entry["stage"] for entry in summary["ledger"]] ==
+                  list(range(plan["parallel"]["pp"])), "expected a ledger a stage")
+    return summary
+
+
+def check_trace(problems, path, plan):
+    events = json.loads(path.read_text())["traceEvents"]
+    names, spans = {}, collections.defaultdict(list)
+    for event in events:
+        if event["ph"] == "M":
+            problems.want(event["name"] == "process_name", "expected process_name: %s", event)
+            names[event["pid"]] = event["args"]["name"]
+        else:
+            problems.want(event["ph"] == "X" and event["dur"] >= 0 and event["name"] and
+                          event["cat"], "expected a complete event, but got %s", event)
+            spans[event["pid"]].append(event)
+    ranks = parity.ranks_of(plan)
+    per_stage = ranks // plan["parallel"]["pp"]
+    problems.want(names == {rank: "rank %d stage %d" % (rank, rank // per_stage)
+                            for rank in range(ranks)}, "expected a name a rank, but got %s", names)
+    microbatches = plan["batch"]["global"] // (plan["parallel"]["dp"] * plan["batch"]["micro"])
+    for rank in range(ranks):
+        actions = collections.Counter(
+            event["name"] for event in spans[rank] if event["cat"] == "action")
+        for action, count in (("forward", microbatches), ("backward", microbatches), ("reduce", 1),
+                              ("step", 1)):
+            problems.want(actions[action] == STEPS * count, "expected %d x %s on rank %d, but got %d",
+                          STEPS * count, action, rank, actions[action])
+        # Spans of a rank lie inside each other or apart: one thread made them.
+        ends = []
+        for begin, duration in sorted((e["ts"], -e["dur"]) for e in spans[rank]):
+            end = begin - duration
+            while ends and ends[-1] <= begin + 0.002:
+                ends.pop()
+            problems.want(not ends or end <= ends[-1] + 0.002,
+                          "expected spans of rank %d to nest, but one at %g us does not", rank,
+                          begin)
+            ends.append(end)
+
+
+def check_dry_run(problems, program, plan, summary, folder):
+    ranks, pp = parity.ranks_of(plan), plan["parallel"]["pp"]
+    microbatches = plan["batch"]["global"] // (plan["parallel"]["dp"] * plan["batch"]["micro"])
+    for rank in range(ranks):
+        # No data, and no other rank: it runs nothing.
+        text = parity.run([program, "--dry-run", "--rank", rank, "--json"], cwd=folder)
+        dry = json.loads(text)
+        stage = rank // (ranks // pp)
+        ledger = summary["ledger"][stage]
+        problems.want((dry["rank"], dry["ranks"], dry["stage"]) == (rank, ranks, stage),
+                      "expected rank %d of stage %d, but got %s", rank, stage, text[:200])
+        actions = collections.Counter(action["action"] for action in dry["actions"])
+        problems.want(actions["forward"] == actions["backward_data"] == microbatches and
+                      actions["reduce"] == actions["step"] == 1 and
+                      actions["recv_forward"] == (microbatches if stage else 0) and
+                      actions["send_forward"] == (microbatches if stage + 1 < pp else 0),
+                      "expected %d microbatches on stage %d, but got %s", microbatches, stage,
+                      actions)
+        groups = [entry.pop("group") for entry in dry["collectives"]]
+        problems.want(dry["collectives"] == ledger["collectives"],
+                      "expected the collectives that stage %d measures", stage)
+        problems.want(all(rank in group or entry["axis"] == "pp"
+                          for group, entry in zip(groups, dry["collectives"])),
+                      "expected rank %d in its groups, but got %s", rank, groups)
+        problems.want(dry["flops"] == ledger["flops"], "expected the flops that stage %d measures",
+                      stage)
+        problems.want(set(dry["memory"]) == MEMORY_KEYS and dry["memory"] == ledger["memory"],
+                      "expected the memory that stage %d measures (%s), but got %s", stage,
+                      ledger["memory"], dry["memory"])
+        text = parity.run([program, "--dry-run", "--rank", rank], cwd=folder)
+        for pattern in (r"rank %d of %d" % (rank, ranks), r"stage %d of %d" % (stage, pp),
+                        "(?m)^actions of a step$", "forward microbatch 0 slot 0",
+                        "(?m)^collectives of a step", "all_reduce over tp in forward: .* bytes, "
+                        "ranks", "total_bytes %d" % dry["memory"]["total_bytes"]):
+            problems.want(re.search(pattern, text), "expected '%s' in the dry run of rank %d",
+                          pattern, rank)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shardwright", required=True)
+    parser.add_argument("--work", required=True, type=pathlib.Path)
+    arguments = parser.parse_args()
+    model = parity.Model(arguments.shardwright, "llama-tiny", arguments.work)
+    plan = plans.plan(model.facts, dp=2, tp=2, pp=2, zero=1, micro=1)
+    program, trace = model.compile(plan), arguments.work / "run.trace"
+    folder = arguments.work / "folder"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    command = [program, "--steps", STEPS, *parity.TRAINING, "--trace", trace]
+    environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
+    problems = Problems()
+    lines = [json.loads(line) for line in parity.run(command + ["--json"], env=environment,
+                                                     cwd=folder).splitlines()]
+    summary = check_steps(problems, lines, plan)
+    check_trace(problems, trace, plan)
+    check_dry_run(problems, program, plan, summary, folder)
+    text = parity.run(command, env=environment, cwd=folder)
+    problems.want(re.fullmatch(
+        r"(step +\d+  loss \d+\.\d+  grad norm \d+\.\d+  \d+\.\d+ s  \d+ tokens/s\n){%d}" % STEPS,
+        text), "expected a line a step, but got %s", text)
+    problems.want(not list(folder.iterdir()), "expected no other file, but got %s",
+                  list(folder.iterdir()))
+    print("\n".join(problems + ["outputs: %d problems" % len(problems)]))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
