@@ -142,7 +142,7 @@ def main():
     folder = arguments.work / "folder"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    command = [program, "--steps", STEPS, *parity.TRAINING, "--trace", trace]
+    command = [program, "--steps", STEPS, *model.training, "--trace", trace]
     environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
     problems = Problems()
     lines = [json.loads(line) for line in parity.run(command + ["--json"], env=environment,
