@@ -116,6 +116,16 @@ def program_faults(checks, program, ranks, sequence, has_mpi):
         checks.run(" ".join(map(str, words)), [program, *data, *words], USAGE, message)
 
 
+def full_disk(checks, program, trace):
+    """A device that is always full takes the output."""
+    shell = ["sh", "-c", 'exec "$0" "$@" > /dev/full', program]
+    train = ["--steps", 1, "--data", parity.GOLDEN / "corpus.txt"]
+    for words in (["--dry-run"], ["--help"], train, [*train, "--json"]):
+        checks.run("stdout is full: %s" % words[0], shell + words, USAGE, "stdout")
+    checks.run("the trace is full", [program, *train, "--trace", trace], INPUT, "trace '%s'" % trace,
+               begins=True)
+
+
 def with_changes(plan, **changes):
     value = json.loads(json.dumps(plan))
     for path, new in changes.items():
@@ -192,6 +202,7 @@ def main():
     compile_faults(checks, model, other, plan)
     has_mpi = shutil.which("mpirun.openmpi") is not None
     program_faults(checks, program, parity.ranks_of(plan), plan["batch"]["sequence"], has_mpi)
+    full_disk(checks, program, "/dev/full")
     print("\n".join(checks.problems))
     print("faults: %d tried%s, %d not handled as documented" % (
         checks.count, "" if has_mpi else " (without MPI)", len(checks.problems)))

@@ -281,5 +281,13 @@ int run(const sw_rt_program &program, int argc, char **argv) {
 } // namespace shardwright::runtime
 
 extern "C" int sw_rt_main(const sw_rt_program *program, int argc, char **argv) {
-  return shardwright::runtime::run(*program, argc, argv);
+  using namespace shardwright::runtime;
+  const int code = run(*program, argc, argv);
+  // Steps that nobody can read are no success.
+  if (code == ExitOk && (std::fflush(stdout) != 0 || std::ferror(stdout))) {
+    std::fprintf(stderr, "error: expected stdout to take the output, but the "
+                         "system refused\n");
+    return ExitUsage;
+  }
+  return code;
 }
