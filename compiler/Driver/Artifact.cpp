@@ -42,8 +42,29 @@ bool writeFile(const std::string &path, std::string_view bytes,
   return !error || cannotWrite(path, toString(std::move(error)), failure);
 }
 
+bool checkWritable(const std::string &path, cost::Failure &failure) {
+  if (sys::fs::is_directory(path))
+    return cannotWrite(
+        path, std::make_error_code(std::errc::is_a_directory).message(),
+        failure);
+  // Pipes and devices are written directly,
+  if (path == "-" ||
+      (sys::fs::exists(path) && !sys::fs::is_regular_file(path)))
+    return true;
+  // files are renamed from a new one beside them.
+  SmallString<128> probe;
+  if (std::error_code error =
+          sys::fs::createUniqueFile(path + ".tmp-%%%%%%%%", probe))
+    return cannotWrite(path, error.message(), failure);
+  sys::fs::remove(probe);
+  return true;
+}
+
 bool makeFolder(const std::string &path, cost::Failure &failure) {
   std::error_code error = sys::fs::create_directories(path);
+  // It takes a file for a folder that is there already.
+  if (!error && !sys::fs::is_directory(path))
+    error = std::make_error_code(std::errc::not_a_directory);
   return !error || cannotWrite(path, error.message(), failure);
 }
 

@@ -17,6 +17,10 @@ bool readFile(const std::string &path, std::string &text,
 bool writeFile(const std::string &path, std::string_view bytes,
                cost::Failure &failure);
 
+/// Whether `path` could be written now: asked before long work. Leaves nothing
+/// behind.
+bool checkWritable(const std::string &path, cost::Failure &failure);
+
 /// Creates the folder and those above it.
 bool makeFolder(const std::string &path, cost::Failure &failure);
 

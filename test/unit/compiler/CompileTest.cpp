@@ -199,6 +199,15 @@ TEST_CASE("an output that cannot be written is a failure") {
   CompileOptions options = optionsFor(model, planFor(model), Emit::Model);
   options.output = (model.folder / "absent" / "out").string();
   CHECK(refusal(options).kind == cost::FailureKind::Usage);
+  options.emit = Emit::Executable;
+  CHECK(refusal(options).kind == cost::FailureKind::Usage);
+  options.output = model.folder.string();
+  CHECK(refusal(options).kind == cost::FailureKind::Usage);
+  // A file where the dump folder should be.
+  options = optionsFor(model, planFor(model), Emit::Rt);
+  options.output = (model.folder / "out").string();
+  options.dumpDir = (model.folder / "config.json").string();
+  CHECK(refusal(options).kind == cost::FailureKind::Usage);
 }
 
 TEST_CASE("the dump folder gets the IR of every phase") {
