@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace shardwright::cost {
 namespace {
@@ -32,14 +33,12 @@ void accumulate(LayerProfile &sum, const LayerProfile &layer, int64_t count) {
   sum.backwardCommunication += times * layer.backwardCommunication;
   sum.forwardExchange += times * layer.forwardExchange;
   sum.backwardExchange += times * layer.backwardExchange;
+  sum.forwardHost += times * layer.forwardHost;
+  sum.backwardHost += times * layer.backwardHost;
 }
 
-Seconds forwardTime(const LayerProfile &layer) {
-  return layer.forwardAll();
-}
-Seconds dataGradTime(const LayerProfile &layer) {
-  return layer.dataGradAll();
-}
+Seconds forwardTime(const LayerProfile &layer) { return layer.forwardAll(); }
+Seconds dataGradTime(const LayerProfile &layer) { return layer.dataGradAll(); }
 
 /// Placement of a group over neighbouring mesh axes.
 Placement placementOf(const Plan &plan, const Hardware &hardware,
@@ -84,6 +83,22 @@ BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
   return times;
 }
 
+/// How much slower than the mean the slowest of `ranks` devices is, if speeds
+/// are normal: the expected largest of n standard normals, by Blom's
+/// quantile (n - 0.375) / (n + 0.25), times the deviation. For large n the
+/// quantile is sqrt(2 ln n) to first order; 3.2 at n = 1024.
+double slowestExcess(const Device &device, int64_t ranks) {
+  if (ranks <= 1)
+    return 0;
+  const double n = static_cast<double>(ranks);
+  const double tail = 1 - (n - 0.375) / (n + 0.25);
+  // Abramowitz and Stegun 26.2.23, |error| < 4.5e-4.
+  const double t = std::sqrt(-2 * std::log(tail));
+  const double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
+                           (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+  return device.speedDeviation * z;
+}
+
 class Composer {
 public:
   Composer(const Program &program, const Hardware &hardware,
@@ -123,6 +138,13 @@ public:
     add("synchronization",
         collectiveTime(hardware, Collective::AllReduce, Bytes(16),
                        placeGroup(plan.ranks(), 1, hardware.ranksPerNode())));
+    const double excess = slowestExcess(hardware.device, plan.ranks());
+    Seconds computing(0);
+    for (const Term &term : estimate.terms)
+      if (term.name == "compute_forward" || term.name == "compute_backward" ||
+          term.name == "recompute")
+        computing += term.time;
+    add("stragglers", excess * computing);
     for (const Term &term : estimate.terms)
       estimate.stepTime += term.time;
     return estimate;
@@ -235,18 +257,30 @@ private:
       return own.reduce;
     // All but the last bucket may hide behind the last microbatch's backward.
     const Seconds cover = own.layers.dataGrad + own.layers.weightGrad;
-    return maximum(own.largestReduce, exposedTime(hardware, own.reduce, cover));
+    return maximum(own.largestReduce, exposedInChunks(own.reduce, cover));
+  }
+  /// exposedTime of a transfer whose parts belong to the chunks of a stage. Of
+  /// interleaved chunks each runs pp microbatches in a row, and only the part
+  /// of the last (first) one has no more than its own microbatch to hide
+  /// behind.
+  Seconds exposedInChunks(Seconds transfer, Seconds cover) const {
+    const double part = 1.0 / static_cast<double>(plan.chunks);
+    const Seconds early = (1 - part) * transfer;
+    const Seconds room = (1 - part) * static_cast<double>(plan.pp) * cover;
+    return exposedTime(hardware,
+                       part * transfer + maximum(Seconds(0), early - room),
+                       part * cover);
   }
   Seconds exposedGather(const StageWork &own) const {
     return profile.overlapParameterGather
-               ? exposedTime(hardware, own.gather, own.layers.forward)
+               ? exposedInChunks(own.gather, own.layers.forward)
                : own.gather;
   }
   Seconds optimizerTime(const StageWork &own) const {
-    const double bytes = static_cast<double>(own.stateElements) *
-                             profile.stateBytesPerParameter +
-                         static_cast<double>(own.elements) *
-                             profile.gradientBytesPerParameter;
+    const double bytes =
+        static_cast<double>(own.stateElements) *
+            profile.stateBytesPerParameter +
+        static_cast<double>(own.elements) * profile.gradientBytesPerParameter;
     return memoryTime(hardware.device, KernelClass::Optimizer,
                       Bytes(static_cast<int64_t>(bytes)));
   }
@@ -268,6 +302,7 @@ private:
         count * (sum.forwardCommunication + sum.backwardCommunication));
     add("ep_communication",
         count * (sum.forwardExchange + sum.backwardExchange));
+    add("host", count * (sum.forwardHost + sum.backwardHost));
     add("pp_communication", line.transfer);
     add("pp_bubble", line.idle);
   }

@@ -30,13 +30,14 @@ struct StageEstimate {
 /// Time terms on the critical path; their sum is stepTime. Always these, in
 /// this order, zeros included:
 ///   compute_forward, compute_backward, recompute, tp_communication,
-///   ep_communication, pp_communication, pp_bubble
+///   ep_communication, host, pp_communication, pp_bubble
 ///                                 of the stage that reduces its gradients last
 ///   dp_communication              exposed part of its gradient reduction
 ///   embedding_communication       sums of a parameter that stages share
 ///   optimizer                     of the stage with most state
 ///   parameter_gather              exposed gather of updated parameters
 ///   synchronization               gradient norm over all ranks
+///   stragglers                    wait for the slowest device of the job
 struct Estimate {
   Seconds stepTime;
   std::vector<Term> terms;
@@ -52,13 +53,14 @@ struct LayerProfile {
   Seconds recompute;                     ///< part of dataGrad that recomputes
   Seconds forwardCommunication, backwardCommunication; ///< exposed collectives
   Seconds forwardExchange, backwardExchange; ///< all-to-alls of experts' rows
+  Seconds forwardHost, backwardHost; ///< waits for the host to issue work
 
   /// All that happens before the stream, or its gradient, leaves the layer.
   Seconds forwardAll() const {
-    return forward + forwardCommunication + forwardExchange;
+    return forward + forwardCommunication + forwardExchange + forwardHost;
   }
   Seconds dataGradAll() const {
-    return dataGrad + backwardCommunication + backwardExchange;
+    return dataGrad + backwardCommunication + backwardExchange + backwardHost;
   }
 };
 

@@ -29,8 +29,13 @@ struct GemmTile {
 /// Rate of matrix products. See gemmTime in Kernel.h for the formula.
 struct GemmCurve {
   double sustainedFraction = 1; ///< of peak, best tile, deep and large
-  double waveQuantization = 1;  ///< share of the last wave's idle units paid
-  int64_t prologueDepth = 0;    ///< depth (k) whose time a tile pays extra
+  /// Clock under minutes of products at the power limit / the clock of the
+  /// short runs that the rest of the curve is fitted to.
+  double powerFraction = 1;
+  double waveQuantization = 1; ///< share of the last wave's idle units paid
+  double accumulateFraction =
+      1; ///< of the rate, where the result is added to an f32 matrix
+  int64_t prologueDepth = 0; ///< depth (k) whose time a tile pays extra
   std::vector<GemmTile> tiles;
 };
 
@@ -55,6 +60,9 @@ struct Device {
   Bytes capacity;
   Bytes usable;          ///< what the driver leaves of it
   Seconds kernelLatency; ///< start and end of one kernel on the device
+  /// Standard deviation of the speed of devices of this kind, relative. Ranks
+  /// that meet in a step wait for the slowest of them.
+  double speedDeviation = 0;
   GemmCurve gemm;
   std::vector<AttentionCurve> attention;
   /// Fraction of memoryBandwidth that kernels of a class reach.

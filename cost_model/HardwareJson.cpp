@@ -44,8 +44,16 @@ void readDevice(JsonObject object, Device &device) {
     latency.finish();
   }
   {
+    JsonObject variation = object.child("speed_variation");
+    device.speedDeviation = variation.number("deviation");
+    variation.source();
+    variation.finish();
+  }
+  {
     JsonObject gemm = object.child("gemm");
     device.gemm.sustainedFraction = gemm.fraction("sustained_fraction");
+    device.gemm.powerFraction = gemm.fraction("power_fraction");
+    device.gemm.accumulateFraction = gemm.fraction("accumulate_fraction");
     device.gemm.waveQuantization = gemm.number("wave_quantization");
     device.gemm.prologueDepth = gemm.integer("prologue_depth", 0);
     for (JsonObject &tile : gemm.objects("tiles")) {

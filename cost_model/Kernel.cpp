@@ -53,8 +53,9 @@ double arithmeticRate(const Device &device, DType dtype) {
 }
 
 Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
-                        DType dtype) {
+                        DType dtype, bool accumulates) {
   const GemmCurve &curve = device.gemm;
+  const double kind = accumulates ? curve.accumulateFraction : 1;
   const double peak = arithmeticRate(device, dtype);
   const double units = static_cast<double>(device.computeUnits);
   const double depth = static_cast<double>(shape.k + curve.prologueDepth);
@@ -66,7 +67,8 @@ Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
     const double even = std::max(1.0, tiles / units);
     const double waves = curve.waveQuantization * std::ceil(tiles / units) +
                          (1 - curve.waveQuantization) * even;
-    const double rate = peak / units * curve.sustainedFraction * tile.fraction;
+    const double rate = peak / units * curve.sustainedFraction *
+                        curve.powerFraction * kind * tile.fraction;
     const double time = waves * 2 * static_cast<double>(tile.m) *
                         static_cast<double>(tile.n) * depth / rate;
     if (best == 0 || time < best)

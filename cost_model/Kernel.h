@@ -35,12 +35,13 @@ double arithmeticRate(const Device &device, DType dtype);
 /// Arithmetic time of a product: for the best tile (tm, tn, e),
 ///   tiles = batch * ceil(m / tm) * ceil(n / tn),  w = tiles / units,
 ///   waves = q * ceil(w) + (1 - q) * max(1, w)     (q: wave_quantization)
-///   time  = waves * 2 tm tn (k + prologue_depth) / (peak / units * sustained *
-///   e)
+///   time  = waves * 2 tm tn (k + prologue_depth)
+///           / (peak / units * sustained * power * e)
 /// Tiles are padded, so that narrow products waste what a tile wastes; the
 /// last wave is idle in part, unless the library splits work evenly (q = 0).
+/// `accumulates`: the result is added to an f32 matrix.
 Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
-                        DType dtype);
+                        DType dtype, bool accumulates = false);
 
 /// Time to stream `bytes` by kernels of a class.
 Seconds memoryTime(const Device &device, KernelClass kernel, Bytes bytes);
@@ -71,12 +72,11 @@ Seconds attentionTime(const Device &device, const Profile &profile,
                       const AttentionShape &shape, bool backward, DType dtype,
                       Bytes bytes);
 
-/// Time of one kernel: arithmetic and memory overlap, then its latency; no
-/// kernel is shorter than the time to launch it.
-inline Seconds kernelTime(const Device &device, const Profile &profile,
+/// Time of one kernel: arithmetic and memory overlap, then its latency. (What
+/// the host needs to launch it runs ahead: see LayerProfile.)
+inline Seconds kernelTime(const Device &device, const Profile &,
                           Seconds compute, Seconds memory) {
-  return maximum(maximum(compute, memory) + device.kernelLatency,
-                 profile.launch);
+  return maximum(compute, memory) + device.kernelLatency;
 }
 
 } // namespace shardwright::cost

@@ -17,6 +17,7 @@ struct FunctionTime {
   Seconds finishes; ///< all-reduces and reduce-scatters
   Seconds gathers;
   Seconds exchanges; ///< all-to-alls of rows; nothing runs beside them
+  double issued = 0; ///< ops and collectives
 };
 
 bool isMap(const Op &op, const Profile &profile) {
@@ -29,9 +30,9 @@ class FunctionClock {
 public:
   FunctionClock(const Plan &plan, const Function &function,
                 const PlannedFunction &planned, const Hardware &hardware,
-                const Profile &profile)
+                const Profile &profile, bool backward)
       : plan(plan), function(function), planned(planned), hardware(hardware),
-        device(hardware.device), profile(profile) {
+        device(hardware.device), profile(profile), backward(backward) {
     producer.assign(function.values.size(), -1);
     uses.assign(function.values.size(), 0);
     returned.assign(function.values.size(), false);
@@ -47,6 +48,7 @@ public:
 
   FunctionTime run() {
     std::vector<bool> merged(function.ops.size(), false);
+    time.issued = static_cast<double>(function.ops.size());
     for (size_t i = 0; i < function.ops.size(); ++i) {
       if (merged[i])
         continue;
@@ -126,7 +128,8 @@ private:
         merged[other] = true;
       }
     return productOf(index, bytes,
-                     gemmComputeTime(device, shape, plan.dtypes.compute));
+                     gemmComputeTime(device, shape, plan.dtypes.compute,
+                                     accumulates(index)));
   }
 
   /// One kernel over all experts of the rank. Every expert's product is tiled
@@ -137,38 +140,42 @@ private:
   /// H100 and 0.88 to 1.05 on H200: ai-dynamo/aiconfigurator commit 095f58a,
   /// moe_perf tables.
   Seconds groupedTime(size_t index, std::vector<bool> &merged) const {
-    GemmShape shape = groupedShapeOf(planned.ops[index].local,
-                                     profile.expertImbalance);
+    GemmShape shape =
+        groupedShapeOf(planned.ops[index].local, profile.expertImbalance);
     Bytes bytes = traffic(index);
     const Op &op = function.ops[index];
     const bool forward = op.space.results[0].size() == 2;
     if (profile.fuseSiblingProducts && forward)
       for (size_t other = index + 1; other < function.ops.size(); ++other) {
         const Op &sibling = function.ops[other];
-        if (merged[other] ||
-            sibling.space.kernel != KernelClass::GroupedGemm ||
+        if (merged[other] || sibling.space.kernel != KernelClass::GroupedGemm ||
             sibling.operands[0] != op.operands[0])
           continue;
-        const GemmShape next = groupedShapeOf(planned.ops[other].local,
-                                              profile.expertImbalance);
-        if (next.batch != shape.batch || next.m != shape.m ||
-            next.k != shape.k)
+        const GemmShape next =
+            groupedShapeOf(planned.ops[other].local, profile.expertImbalance);
+        if (next.batch != shape.batch || next.m != shape.m || next.k != shape.k)
           continue;
         shape.n += next.n;
         bytes += traffic(other) - operandBytes(other, 0);
         merged[other] = true;
       }
     return productOf(index, bytes,
-                     gemmComputeTime(device, shape, plan.dtypes.compute));
+                     gemmComputeTime(device, shape, plan.dtypes.compute,
+                                     accumulates(index)));
   }
 
+  /// Whether a product adds its result to the gradient buffer itself.
+  bool accumulates(size_t index) const {
+    return profile.fuseGradientAccumulation &&
+           isGradientOfParameter(function.ops[index].results[0]);
+  }
   /// A product of `bytes` of traffic, and what it does to a gradient.
   Seconds productOf(size_t index, Bytes bytes, Seconds compute) const {
     const ValueId result = function.ops[index].results[0];
     Seconds extra(0);
     if (isGradientOfParameter(result)) {
       const Bytes gradient = resultBytes(index, 0);
-      if (profile.fuseGradientAccumulation)
+      if (accumulates(index))
         bytes += gradient; // the product reads what it adds to
       else { // a kernel of its own: read the product, read and write the sum
         const int64_t width = byteWidth(plan.dtypes.grad);
@@ -179,9 +186,8 @@ private:
             memoryTime(device, KernelClass::Elementwise, 2 * gradient + made));
       }
     }
-    return extra +
-           kernelTime(device, profile, compute,
-                      memoryTime(device, KernelClass::Gemm, bytes));
+    return extra + kernelTime(device, profile, compute,
+                              memoryTime(device, KernelClass::Gemm, bytes));
   }
 
   Seconds attention(size_t index) const {
@@ -216,10 +222,60 @@ private:
     return true;
   }
 
+  /// What the profile says of ops like `op` beside their own operands and
+  /// results; found by what the op computes, never by its name.
+  const EagerTraffic *eagerTraffic(const Op &op) const {
+    const IterationSpace &space = op.space;
+    switch (space.kernel) {
+    case KernelClass::RowNorm:
+      return &profile.norm;
+    case KernelClass::CrossEntropy:
+      for (int factor : space.operands[0])
+        if (space.factors[factor].role == Role::Vocab)
+          return &profile.loss;
+      return nullptr;
+    case KernelClass::Elementwise: {
+      if (op.operands.size() == 1 && space.linear[0])
+        return &profile.rotary;
+      for (size_t i = 0; i < op.operands.size(); ++i)
+        if (space.linear[i] || space.operands[i] != space.results[0])
+          return nullptr;
+      return &profile.activation;
+    }
+    default:
+      return nullptr;
+    }
+  }
+  /// Ops of the forward pass that read the logits: the traffic of the loss is
+  /// spread over them.
+  double lossReaders() const {
+    double readers = 0;
+    for (const Op &op : function.ops)
+      if (op.space.kernel == KernelClass::CrossEntropy &&
+          eagerTraffic(op) != nullptr)
+        readers += 1;
+    return readers;
+  }
+
   Seconds streaming(size_t index) const {
     const Op &op = function.ops[index];
     if (accumulatesProducts(op))
       return Seconds(0);
+    if (const EagerTraffic *eager = eagerTraffic(op)) {
+      double perElement = backward ? eager->backward : eager->forward;
+      if (op.space.kernel == KernelClass::CrossEntropy)
+        perElement /= lossReaders();
+      if (perElement > 0) {
+        const Value &input = function.values[op.operands[0]];
+        const double elements =
+            static_cast<double>(operandBytes(index, 0).count()) /
+            static_cast<double>(byteWidth(plan.dtypes.of(input.precision)));
+        return kernelTime(
+            device, profile, Seconds(0),
+            memoryTime(device, op.space.kernel,
+                       Bytes(static_cast<int64_t>(elements * perElement))));
+      }
+    }
     Bytes bytes(0);
     bool continues = false;
     for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -256,6 +312,7 @@ private:
         const Encoding &source = step.source == 0
                                      ? planned.encodings[value]
                                      : steps[step.source - 1].result;
+        time.issued += 1;
         Bytes payload = localBytes(plan, function.values[value], source);
         if (step.collective == Collective::AllToAll) {
           payload = Bytes(static_cast<int64_t>(
@@ -285,6 +342,7 @@ private:
   const Hardware &hardware;
   const Device &device;
   const Profile &profile;
+  const bool backward;
   std::vector<int> producer;
   std::vector<int> uses; ///< by ops
   std::vector<bool> returned;
@@ -306,13 +364,14 @@ VariantTime timeOf(const Plan &plan, const Kind &kind,
     std::abort();
   }
   const auto time = [&](const Function &function,
-                        const PlannedFunction &plannedFunction) {
-    return FunctionClock(plan, function, plannedFunction, hardware, profile)
+                        const PlannedFunction &plannedFunction, bool backward) {
+    return FunctionClock(plan, function, plannedFunction, hardware, profile,
+                         backward)
         .run();
   };
-  return {time(variant.forward, planned.forward),
-          time(variant.dataGrad, planned.dataGrad),
-          time(variant.weightGrad, planned.weightGrad)};
+  return {time(variant.forward, planned.forward, false),
+          time(variant.dataGrad, planned.dataGrad, true),
+          time(variant.weightGrad, planned.weightGrad, true)};
 }
 
 /// Traffic of the dropouts on the stream, which no op of the program stands
@@ -385,8 +444,7 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
           ? exposedTime(hardware, forwardCollectives, time.forward.products)
           : forwardCollectives;
   layer.forwardExchange = time.forward.exchanges;
-  layer.backwardExchange =
-      time.dataGrad.exchanges + time.weightGrad.exchanges;
+  layer.backwardExchange = time.dataGrad.exchanges + time.weightGrad.exchanges;
 
   const FunctionTime &data = time.dataGrad, &weight = time.weightGrad;
   const Seconds weightCollectives = weight.finishes + weight.gathers;
@@ -401,6 +459,14 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
            ? exposedTime(hardware, weightCollectives, data.products)
            : weightCollectives);
 
+  // The host runs ahead of the device; where it cannot, the device waits.
+  const Seconds issueForward =
+      time.forward.issued * profile.forwardOperators * profile.launch;
+  Seconds issueBackward = (data.issued + weight.issued) *
+                          profile.backwardOperators * profile.launch;
+  if (whole)
+    issueBackward += issueForward;
+
   if (whole) {
     layer.recompute = layer.forward;
     layer.dataGrad += layer.forward;
@@ -411,6 +477,9 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
     layer.recompute =
         maximum(Seconds(0), time.dataGrad.compute - without.dataGrad.compute);
   }
+  layer.forwardHost = maximum(Seconds(0), issueForward - layer.forwardAll());
+  layer.backwardHost = maximum(
+      Seconds(0), issueBackward - layer.dataGradAll() - layer.weightGrad);
   return layer;
 }
 

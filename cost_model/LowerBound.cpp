@@ -59,9 +59,7 @@ private:
       }
     }
   }
-  bool tpIsLegal(int64_t tp) const {
-    return tpDividesWidths(program, tp);
-  }
+  bool tpIsLegal(int64_t tp) const { return tpDividesWidths(program, tp); }
 
   template <typename Visit> void forEachBatch(Plan plan, Visit visit) {
     for (int sp = 0; sp < 2; ++sp) {
@@ -136,10 +134,9 @@ private:
       }
       for (const Parameter &parameter : kind.parameters)
         if (parameter.shared.empty()) {
-          int64_t &sum = parameter.segment == Segment::Experts ? expertElements
-                                                               : elements;
-          sum = checkedAdd(sum,
-                           checkedMul(run.count, elementCount(parameter)));
+          int64_t &sum =
+              parameter.segment == Segment::Experts ? expertElements : elements;
+          sum = checkedAdd(sum, checkedMul(run.count, elementCount(parameter)));
         }
     }
 
@@ -167,8 +164,8 @@ private:
     const auto bytesOf = [&](int64_t parameters, int64_t split) {
       const double held = static_cast<double>(parameters) /
                           static_cast<double>(plan.pp * split);
-      const double shards = static_cast<double>(plan.dp * plan.tp) /
-                            static_cast<double>(split);
+      const double shards =
+          static_cast<double>(plan.dp * plan.tp) / static_cast<double>(split);
       return held * (profile.stateBytesPerParameter / (sharded ? shards : 1) +
                      profile.gradientBytesPerParameter);
     };

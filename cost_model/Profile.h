@@ -16,6 +16,12 @@
 
 namespace shardwright::cost {
 
+/// Memory traffic of an op that runs as several kernels, in bytes per element
+/// of its input; 0: one kernel that reads operands and writes results.
+struct EagerTraffic {
+  double forward = 0, backward = 0;
+};
+
 struct Profile {
   std::string name;
   std::string description;
@@ -48,7 +54,16 @@ struct Profile {
   /// the receiver inside its node.
   bool scatterTransfers = false;
 
-  Seconds launch; ///< host time to launch one kernel
+  /// Of ops that the framework spells out in small kernels, f32 copies
+  /// included. Norm: backward with the gradient of its weight. Loss: everything
+  /// that reads the logits.
+  EagerTraffic norm, rotary, activation, loss;
+
+  /// Host time to issue one operator, and how many are issued (views, casts and
+  /// autograd nodes too) for each op of the program. A layer takes the longer
+  /// of its device time and the host time to issue it.
+  Seconds launch;
+  double forwardOperators = 1, backwardOperators = 1;
   /// Memory traffic of the update per parameter: of the sharded state, and of
   /// the whole gradient buffer (zeroing).
   double stateBytesPerParameter = 0, gradientBytesPerParameter = 0;

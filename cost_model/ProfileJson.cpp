@@ -87,10 +87,25 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
   }
   result.scatterTransfers = object.boolean("scatter_transfers");
   {
-    JsonObject launch = object.child("launch");
-    result.launch = Seconds(launch.number("seconds"));
-    launch.source();
-    launch.finish();
+    JsonObject host = object.child("host");
+    result.launch = Seconds(host.number("operator_seconds"));
+    result.forwardOperators = host.number("forward_operators");
+    result.backwardOperators = host.number("backward_operators");
+    host.source();
+    host.finish();
+  }
+  {
+    JsonObject eager = object.child("eager_bytes");
+    const auto read = [&](const std::string &name, EagerTraffic &traffic) {
+      traffic.forward = eager.number(name + "_forward");
+      traffic.backward = eager.number(name + "_backward");
+    };
+    read("norm", result.norm);
+    read("rotary", result.rotary);
+    read("activation", result.activation);
+    read("loss", result.loss);
+    eager.source();
+    eager.finish();
   }
   {
     JsonObject update = object.child("update");

@@ -33,8 +33,10 @@ const char *profileFor(const ValidationRow &row) {
   if (framework == "megatron" && row.softwareYear == 2022)
     return "megatron-2022";
   if (framework == "megatron" || framework == "megatron-deepspeed" ||
-      framework == "nanotron" || framework == "internevo")
+      framework == "nanotron")
     return "megatron-flash-2023";
+  if (framework == "internevo")
+    return "internevo";
   if (framework == "megatron-core")
     return "megatron-core";
   if (framework == "fsdp1" || framework == "torchtitan")
@@ -107,6 +109,8 @@ void chooseAttention(const std::string &kernel, Profile &profile) {
     profile.attention = {AttentionVariant::Flash1};
   else
     profile.attention = {AttentionVariant::Unfused};
+  if (kernel.find("RMS kernel") != std::string::npos)
+    profile.norm = {};
 }
 
 double quantile(std::vector<double> values, double share) {
@@ -260,6 +264,10 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   plan.dtypes = result.profile.dtypes;
   plan.dtypes.param = plan.dtypes.compute =
       row.precision == "fp16" ? DType::F16 : DType::BF16;
+  // Gradients that are f16 with f16 parameters are f32 with bf16 ones
+  // (Megatron-LM's accumulate_allreduce_grads_in_fp32).
+  if (row.precision == "bf16" && plan.dtypes.grad == DType::F16)
+    plan.dtypes.grad = plan.dtypes.reduce = DType::F32;
   if (row.bf16Gradients && *row.bf16Gradients)
     plan.dtypes.grad = plan.dtypes.reduce = DType::BF16;
   setMesh(plan);

@@ -107,6 +107,47 @@ TEST_CASE("backward costs about twice forward") {
         Approx(2 * term(result, "compute_forward")).epsilon(0.15));
 }
 
+TEST_CASE("the slowest of n devices sets the pace") {
+  // Expected largest of 8 standard normals: 1.4236 (tables of order
+  // statistics), of 1024: 3.24.
+  const Program program = llama();
+  for (const auto &[ranks, largest] :
+       {std::pair<int64_t, double>{8, 1.4236}, {1024, 3.24}}) {
+    Hardware hardware = clusterOf("dgx-a100", ranks);
+    const Estimate result =
+        estimate(program, hardware, profileOf("megatron-core"),
+                 planFor(program, 1, ranks, 1, false, 0, 1, ranks));
+    CHECK(term(result, "stragglers") ==
+          Approx(hardware.device.speedDeviation * largest *
+                 (term(result, "compute_forward") +
+                  term(result, "compute_backward")))
+              .epsilon(0.02));
+  }
+}
+
+TEST_CASE("small layers wait for the host") {
+  // However much faster the device, a layer takes as long as it is issued.
+  const Program program = llama();
+  Hardware hardware = clusterOf("dgx-a100", 8);
+  const Plan plan = planFor(program, 1, 1, 8, true, 0, 1, 4);
+  const Profile eager = profileOf("megatron-2022");
+  Profile graphs = eager;
+  graphs.launch = Seconds(0);
+  const Estimate slow = estimate(program, hardware, eager, plan);
+  CHECK(term(slow, "host") > 0);
+  CHECK(term(estimate(program, hardware, graphs, plan), "host") == 0);
+  for (FlopsPerSecond &peak : hardware.device.peak)
+    peak = FlopsPerSecond(peak.count() * 100);
+  const Estimate faster = estimate(program, hardware, eager, plan);
+  CHECK(term(faster, "compute_forward") < term(slow, "compute_forward"));
+  CHECK(term(faster, "host") > term(slow, "host"));
+  const auto layers = [](const Estimate &result) {
+    return term(result, "compute_forward") + term(result, "compute_backward") +
+           term(result, "tp_communication") + term(result, "host");
+  };
+  CHECK(layers(faster) == Approx(layers(slow)).epsilon(0.1));
+}
+
 TEST_CASE("overlap hides, but never makes slower") {
   const Program program = llama();
   const Hardware hardware = clusterOf("dgx-h100", 16);
