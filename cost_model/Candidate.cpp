@@ -10,6 +10,8 @@ std::string_view name(Field field) {
   case Field::Dp: return "dp";
   case Field::Tp: return "tp";
   case Field::Pp: return "pp";
+  case Field::Ep: return "ep";
+  case Field::Etp: return "etp";
   case Field::Sp: return "sp";
   case Field::MicroBatch: return "microbatch";
   case Field::Zero: return "zero";
@@ -151,6 +153,8 @@ Plan planAt(const Program &program, const Plan &base,
   plan.dp = candidate.dp;
   plan.tp = candidate.tp;
   plan.pp = candidate.pp;
+  plan.ep = candidate.ep;
+  plan.etp = candidate.etp;
   plan.sp = candidate.sp;
   plan.zero = candidate.zero;
   plan.microBatch = candidate.microBatch;

@@ -21,6 +21,7 @@ namespace shardwright::cost {
 /// the last leave as evenly as possible, the earlier ones taking one more.
 struct Candidate {
   int64_t dp = 1, tp = 1, pp = 1;
+  int64_t ep = 1, etp = 1;
   bool sp = false;
   int64_t microBatch = 1;
   int zero = 0;
@@ -36,7 +37,7 @@ struct Candidate {
 
 /// How many fields of a Candidate are fixed; each depth adds to the one before.
 enum class Depth {
-  Mesh,     ///< dp, tp, pp
+  Mesh,     ///< dp, tp, pp, ep, etp
   Batch,    ///< sp, microBatch
   State,    ///< zero, schedule
   Policy,   ///< recompute, fullLayers
@@ -46,10 +47,10 @@ enum class Depth {
 /// Fields that a question may fix or limit. Booleans count as 0 and 1, enums
 /// by their number.
 enum class Field {
-  Dp, Tp, Pp, Sp, MicroBatch, Zero, Schedule, Recompute, FullLayers,
+  Dp, Tp, Pp, Ep, Etp, Sp, MicroBatch, Zero, Schedule, Recompute, FullLayers,
   FirstLayers, LastLayers,
 };
-inline constexpr int numFields = 11;
+inline constexpr int numFields = 13;
 std::string_view name(Field field);
 
 /// Closed interval of a field.

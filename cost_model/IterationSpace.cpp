@@ -7,7 +7,8 @@ bool roleOfLetter(char letter, Role &role) {
   case 'b': role = Role::Batch; return true;
   case 's': role = Role::Seq; return true;
   case 't': role = Role::KvSeq; return true;
-  case 'h': role = Role::Hidden; return true;
+  case 'h':
+  case 'i': role = Role::Hidden; return true;
   case 'n': role = Role::Heads; return true;
   case 'g': role = Role::Group; return true;
   case 'd': role = Role::HeadDim; return true;

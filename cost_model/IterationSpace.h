@@ -21,7 +21,7 @@ enum class Role {
   Batch,    ///< `b` sequences of one microbatch over all data ranks
   Seq,      ///< `s` positions of a sequence
   KvSeq,    ///< `t` positions attended to
-  Hidden,   ///< `h` model width
+  Hidden,   ///< `h` model width; `i` too, where a matrix has it twice
   Heads,    ///< `n` key/value heads (a query head is a pair (n, g))
   Group,    ///< `g` query heads per key/value head
   HeadDim,  ///< `d` width of a head; `o`, `r` its parts without and with

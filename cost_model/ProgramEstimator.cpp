@@ -42,11 +42,16 @@ public:
         policies(searchedPolicies(program)) {
     layerKinds = std::count_if(program.kinds.begin(), program.kinds.end(),
                                isLayer);
-    for (const Run &run : program.stack)
+    int64_t layerRuns = 0;
+    for (const Run &run : program.stack) {
+      layerRuns += isLayer(program.kinds[run.kind]);
       for (const Parameter &parameter : program.kinds[run.kind].parameters)
         if (parameter.shared.empty())
-          elements += static_cast<double>(run.count) *
-                      static_cast<double>(elementCount(parameter));
+          (parameter.segment == Segment::Experts ? expertElements : elements) +=
+              static_cast<double>(run.count) *
+              static_cast<double>(elementCount(parameter));
+    }
+    mixed = layerRuns > 1;
   }
 
   /// What all splits and policies under one Depth::State candidate share.
@@ -56,7 +61,8 @@ public:
     std::map<std::pair<uint64_t, int64_t>, Bytes> stages; ///< see stageBytes
   };
   Site &site(const Candidate &c) {
-    auto key = std::make_tuple(c.dp, c.tp, c.pp, c.sp, c.microBatch, c.zero,
+    auto key = std::make_tuple(c.dp, c.tp, c.pp, c.ep, c.etp, c.sp,
+                               c.microBatch, c.zero,
                                static_cast<int>(c.schedule));
     auto found = sites.find(key);
     if (found == sites.end()) {
@@ -130,12 +136,17 @@ public:
     const double dp = static_cast<double>(c.dp);
     const double pp = static_cast<double>(c.pp);
     const bool sharded = depth < Depth::State ? c.dp > 1 : c.zero >= 1;
-    const double perElement =
-        static_cast<double>(byteWidth(base.dtypes.param)) +
-        static_cast<double>(byteWidth(base.dtypes.grad)) +
-        3.0 * static_cast<double>(byteWidth(base.dtypes.master)) /
-            (sharded ? dp : 1.0);
-    double bytes = elements / static_cast<double>(c.tp) * perElement / pp;
+    const double tp = static_cast<double>(c.tp);
+    const auto bytesOf = [&](double parameters, double split) {
+      const double perElement =
+          static_cast<double>(byteWidth(base.dtypes.param)) +
+          static_cast<double>(byteWidth(base.dtypes.grad)) +
+          3.0 * static_cast<double>(byteWidth(base.dtypes.master)) /
+              (sharded ? std::max(1.0, dp * tp / split) : 1.0);
+      return parameters / split * perElement / pp;
+    };
+    double bytes = bytesOf(elements, tp) +
+                   bytesOf(expertElements, static_cast<double>(c.ep * c.etp));
     if (depth >= Depth::Batch)
       bytes += static_cast<double>(program.layers) / pp *
                static_cast<double>(program.sequence) *
@@ -169,8 +180,10 @@ public:
     LayerTimes entrance, exit, layer, plain;
   };
   const Work &work(const Candidate &c) {
+    // Where experts live depends on the data ranks, too.
     auto key = std::make_tuple(c.tp, c.sp, c.microBatch,
-                               static_cast<int>(c.recompute));
+                               static_cast<int>(c.recompute), c.ep, c.etp,
+                               c.ep * c.etp > 1 ? c.dp : 0);
     if (lastWork && lastKey == key) // thousands of splits in a row ask
       return *lastWork;
     lastKey = key;
@@ -287,8 +300,8 @@ public:
   }
 
   const LayerTable &table(const Plan &plan) {
-    auto key = std::make_tuple(plan.dp, plan.tp, plan.sp, plan.microBatch,
-                               plan.zero);
+    auto key = std::make_tuple(plan.dp, plan.tp, plan.ep, plan.etp, plan.sp,
+                               plan.microBatch, plan.zero);
     auto found = tables.find(key);
     if (found == tables.end()) {
       Plan all = plan;
@@ -308,13 +321,20 @@ public:
   const Profile &profile;
   const Plan base;
   const std::vector<Recompute> policies;
-  double elements = 0; ///< parameters that no stages share
+  double elements = 0; ///< parameters that no stages share, without experts
+  double expertElements = 0;
+  bool mixed = false; ///< several kinds of layers: a stage is more than a count
   int64_t layerKinds = 1;
   EstimateCache cache;
-  std::map<std::tuple<int64_t, int64_t, bool, int64_t, int>, LayerTable> tables;
-  std::map<std::tuple<int64_t, int64_t, int64_t, bool, int64_t, int, int>, Site>
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, bool, int64_t, int>,
+           LayerTable>
+      tables;
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, bool,
+                      int64_t, int, int>,
+           Site>
       sites;
-  using WorkKey = std::tuple<int64_t, bool, int64_t, int>;
+  using WorkKey =
+      std::tuple<int64_t, bool, int64_t, int, int64_t, int64_t, int64_t>;
   std::map<WorkKey, Work> works;
   WorkKey lastKey;
   const Work *lastWork = nullptr;
@@ -344,6 +364,17 @@ ProgramEstimator::check(const Candidate &candidate) const {
 }
 
 Bytes ProgramEstimator::memory(const Candidate &candidate) const {
+  if (state->mixed) {
+    const Plan plan = this->plan(candidate);
+    const LayerTable &table = state->table(plan);
+    Bytes most(0);
+    for (int64_t stage = 0; stage < plan.pp; ++stage)
+      most = std::max(most, estimateStageMemory(state->program, state->hardware,
+                                                state->profile, plan, table,
+                                                stage)
+                                .total());
+    return most;
+  }
   const std::vector<int64_t> counts =
       layersPerStage(candidate, state->program.layers);
   State::Site &site = state->site(candidate);
@@ -391,7 +422,8 @@ bool ProgramEstimator::mayFit(const Candidate &candidate, Depth depth,
   if (state->leastBytes(candidate, depth) * (1 - 1e-6) >=
       static_cast<double>(limit.count()))
     return false;
-  return depth < Depth::Policy || state->splitsFit(candidate, limit);
+  return depth < Depth::Policy || state->mixed ||
+         state->splitsFit(candidate, limit);
 }
 
 } // namespace shardwright::cost

@@ -51,9 +51,29 @@ public:
         candidate.pp = pp;
         candidate.dp = dp;
         candidate.recompute = options.policies.front();
-        result.push_back(candidate);
+        addExperts(candidate, result);
       }
     return result;
+  }
+
+  /// The mesh with every expert parallelism. An expert is split (etp) only if
+  /// the question asks for it.
+  void addExperts(Candidate candidate, std::vector<Candidate> &result) const {
+    candidate.sp = options.experts > 0 && candidate.tp > 1;
+    const int64_t ranks = candidate.dp * candidate.tp;
+    const Range &split = options.ranges[static_cast<int>(Field::Etp)];
+    for (int64_t etp : divisors(ranks)) {
+      if (etp > 1 && !(split.bounded() && split.contains(etp)))
+        continue;
+      for (int64_t ep : divisors(ranks / etp)) {
+        if ((ep > 1 && (options.experts == 0 || options.experts % ep != 0)) ||
+            !allows(Field::Ep, ep) || !allows(Field::Etp, etp))
+          continue;
+        candidate.ep = ep;
+        candidate.etp = etp;
+        result.push_back(candidate);
+      }
+    }
   }
 
   std::vector<Candidate> batches(const Candidate &mesh) const {
@@ -62,7 +82,8 @@ public:
       return result;
     for (int sp = 0; sp <= (mesh.tp > 1 ? 1 : 0); ++sp)
       for (int64_t micro : divisors(options.globalBatch / mesh.dp)) {
-        if (!allows(Field::Sp, sp) || !allows(Field::MicroBatch, micro))
+        if (!allows(Field::Sp, sp) || !allows(Field::MicroBatch, micro) ||
+            (mesh.sp && sp == 0)) // experts need it
           continue;
         Candidate candidate = mesh;
         candidate.sp = sp == 1;
@@ -373,7 +394,8 @@ private:
       const FamilyRecord &record = records[i];
       RejectedFamily rejected{Reject::Memory, mesh.mesh.dp, mesh.mesh.tp,
                               mesh.mesh.pp,   mesh.leaves,  mesh.violations,
-                              Seconds(),      {},           {}};
+                              Seconds(),      {},           {},
+                              mesh.mesh.ep};
       if (mesh.batches.empty()) {
         if (mesh.violations.empty()) // the question's own ranges left nothing
           continue;

@@ -44,6 +44,7 @@ struct SearchOptions {
   int64_t gpus = 1;
   int64_t globalBatch = 1;  ///< sequences
   int64_t layers = 1;
+  int64_t experts = 0; ///< of a layer; with them tp > 1 comes with sp
   std::vector<Recompute> policies = {Recompute::None};
   Bytes memoryLimit;        ///< a plan fits if every stage needs less
   int64_t top = 1;          ///< plans wanted
@@ -77,6 +78,7 @@ struct RejectedFamily {
   Seconds bound;
   std::optional<Candidate> best;
   std::optional<Seconds> bestTime;
+  int64_t ep = 1;
 };
 
 struct SearchCounters {

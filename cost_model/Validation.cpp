@@ -129,7 +129,7 @@ std::string configurationOf(const ValidationRow &row) {
        << row.model.vocab << '/' << row.model.sequence << '/' << row.model.gated
        << ' ' << row.gpu << 'x' << row.gpus << ' ' << row.interconnect << ' '
        << row.tp << '/' << row.pp << '/' << row.cp << '/' << row.dp << '/'
-       << row.ep << '/' << row.chunks << '/' << row.sp << '/' << row.zero << ' '
+       << row.ep << '/' << row.etp << '/' << row.chunks << '/' << row.sp << '/' << row.zero << ' '
        << row.globalBatch << '/' << row.microBatch << ' ' << row.precision
        << ' ' << row.recompute << ' ' << row.attentionKernel;
   return text.str();
@@ -177,16 +177,17 @@ std::optional<double> ValidationOutcome::error() const {
 }
 
 std::string unsupportedReason(const ValidationRow &row) {
-  if (row.model.experts > 0)
-    return "mixture of experts";
-  if (row.model.latent)
-    return "latent attention";
-  if (row.model.mtpLayers > 0)
-    return "multi-token prediction";
+  if (row.model.experts > 0 &&
+      (row.model.topK < 1 || row.model.expertFfn < 1))
+    return "experts of unstated size";
+  if (row.model.latent && row.model.kvRank < 1)
+    return "latent attention of unstated size";
+  if (row.model.mtpLayers > 1)
+    return "more than one multi-token prediction module";
   if (row.cp > 1)
     return "context parallelism";
-  if (row.ep > 1)
-    return "expert parallelism";
+  if (row.model.family == "qwen3-next")
+    return "linear attention";
   if (row.precision != "bf16" && row.precision != "fp16")
     return "precision " + row.precision;
   if (row.fsdp || row.zero > 1)
@@ -256,6 +257,8 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   plan.dp = row.dp;
   plan.tp = row.tp;
   plan.pp = row.pp;
+  plan.ep = row.ep;
+  plan.etp = row.etp;
   plan.sp = row.sp;
   plan.zero = row.zero;
   plan.globalBatch = row.globalBatch;

@@ -25,8 +25,12 @@ struct ValidationModel {
   int64_t layers = 0, hidden = 0, ffn = 0, heads = 0, kvHeads = 0, headDim = 0;
   int64_t vocab = 0, sequence = 0;
   bool gated = false, tied = false;
-  int64_t experts = 0;   ///< > 0: mixture of experts
-  bool latent = false;   ///< multi-head latent attention
+  int64_t experts = 0; ///< > 0: mixture of experts
+  int64_t topK = 0, expertFfn = 0;
+  int64_t sharedFfn = 0;   ///< of all shared experts together
+  int64_t denseLayers = 0; ///< first layers without experts
+  bool latent = false;     ///< multi-head latent attention
+  int64_t qRank = 0, kvRank = 0, nopeDim = 0, ropeDim = 0, valueDim = 0;
   int64_t mtpLayers = 0; ///< multi-token prediction
   auto operator<=>(const ValidationModel &) const = default;
 };
@@ -36,7 +40,8 @@ struct ValidationRow {
   ValidationModel model;
   std::string gpu, interconnect;
   int64_t gpus = 0, gpusPerNode = 0;
-  int64_t tp = 1, pp = 1, cp = 1, dp = 1, ep = 1, chunks = 1, zeroGroup = 0;
+  int64_t tp = 1, pp = 1, cp = 1, dp = 1, ep = 1, etp = 1, chunks = 1;
+  int64_t zeroGroup = 0;
   bool sp = false, fsdp = false, layoutKnown = true, headline = true;
   int zero = 0;
   int64_t globalBatch = 0, microBatch = 0;

@@ -36,6 +36,23 @@ void readModel(JsonObject object, ValidationModel &model) {
   model.mtpLayers = optionalInteger(object, "mtp_layers", 0);
   model.latent = object.has("mla") || (object.has("attention") &&
                                        object.string("attention") == "mla");
+  if (object.has("mla")) {
+    JsonObject latent = object.child("mla");
+    model.qRank = optionalInteger(latent, "q_lora_rank", 0);
+    model.kvRank = latent.integer("kv_lora_rank", 1);
+    model.nopeDim = latent.integer("qk_nope_head_dim", 1);
+    model.ropeDim = latent.integer("qk_rope_head_dim", 1);
+    model.valueDim = latent.integer("v_head_dim", 1);
+    latent.finish();
+  }
+  if (model.experts > 0) {
+    model.topK = optionalInteger(object, "experts_per_token", 0);
+    model.expertFfn = optionalInteger(object, "moe_ffn_hidden", model.ffn);
+    model.denseLayers = optionalInteger(object, "dense_layers", 0);
+    model.sharedFfn = optionalInteger(
+        object, "moe_shared_ffn_hidden",
+        optionalInteger(object, "shared_experts", 0) * model.expertFfn);
+  }
   for (const char *key :
        {"attention", "experts_per_token", "moe_ffn_hidden", "shared_experts",
         "moe_shared_ffn_hidden", "dense_layers"})
@@ -62,8 +79,12 @@ void readParallel(JsonObject object, ValidationRow &row) {
   row.fsdp = object.has("fsdp") && !(object.at("fsdp").is_boolean() &&
                                      !object.at("fsdp").get<bool>());
   row.zeroGroup = optionalInteger(object, "zero_group", 0);
-  for (const char *key : {"etp", "hsdp"})
-    object.ignore(key);
+  // Absent for experts: 1 since 2024, before as the dense layers.
+  row.etp = optionalInteger(object, "etp",
+                            row.model.experts > 0 && row.softwareYear < 2024
+                                ? row.tp
+                                : 1);
+  object.ignore("hsdp");
   object.finish();
 }
 

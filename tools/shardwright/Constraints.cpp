@@ -79,6 +79,8 @@ constexpr Spelling spellings[] = {
     {"dp", Field::Dp},
     {"tp", Field::Tp},
     {"pp", Field::Pp},
+    {"ep", Field::Ep},
+    {"etp", Field::Etp},
     {"sp", Field::Sp},
     {"zero", Field::Zero},
     {"microbatch", Field::MicroBatch},
@@ -104,7 +106,7 @@ public:
     std::string key = text.substr(0, equals);
     std::string value = text.substr(equals + 1);
     // Axes that plans name and this search does not cut yet.
-    if (key == "cp" || key == "ep" || key == "etp" || key == "vp") {
+    if (key == "cp" || key == "vp") {
       int64_t one = 0;
       if (!parseInteger(value, one) || one != 1) {
         if (failure.messages.empty())
@@ -120,8 +122,8 @@ public:
       std::vector<std::string> names;
       for (const Spelling &spelling : spellings)
         names.push_back(spelling.text);
-      return complain(text, "expected a field of a plan (dp, tp, pp, sp, zero, "
-                            "microbatch, schedule, recompute, first_layers, "
+      return complain(text, "expected a field of a plan (dp, tp, pp, ep, etp, sp, "
+                            "zero, microbatch, schedule, recompute, first_layers, "
                             "last_layers), but got '" +
                                 key + "'" + nearest(key, names));
     }
@@ -169,6 +171,8 @@ private:
     case Field::Dp:
     case Field::Tp:
     case Field::Pp:
+    case Field::Ep:
+    case Field::Etp:
     case Field::MicroBatch:
     case Field::FullLayers:
     case Field::FirstLayers:

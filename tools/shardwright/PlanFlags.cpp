@@ -25,6 +25,8 @@ void PlanFlags::add(CLI::App &command) {
   degree("--tp", tp, "Tensor-parallel ranks (default 1)");
   degree("--pp", pp, "Pipeline stages (default 1)");
   degree("--dp", dp, "Data-parallel ranks (default gpus / (tp * pp))");
+  degree("--ep", ep, "Expert-parallel ranks, among dp * tp (default 1)");
+  degree("--etp", etp, "Ranks that split one expert (default 1)");
   degree("--micro-batch", microBatch,
          "Sequences per rank and microbatch (default 1)");
   command
@@ -47,7 +49,7 @@ void PlanFlags::add(CLI::App &command) {
 }
 
 bool PlanFlags::any() const {
-  return tp || pp || dp || microBatch || zero >= 0 || sp ||
+  return tp || pp || dp || ep || etp || microBatch || zero >= 0 || sp ||
          !recompute.empty() || !schedule.empty() || !layers.empty();
 }
 
@@ -82,8 +84,10 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   Candidate candidate;
   candidate.tp = std::max<int64_t>(flags.tp, 1);
   candidate.pp = std::max<int64_t>(flags.pp, 1);
+  candidate.ep = std::max<int64_t>(flags.ep, 1);
+  candidate.etp = std::max<int64_t>(flags.etp, 1);
   candidate.microBatch = std::max<int64_t>(flags.microBatch, 1);
-  candidate.sp = flags.sp;
+  candidate.sp = flags.sp && candidate.tp > 1; // else it is a no-op
   candidate.zero = static_cast<int>(std::max<int64_t>(flags.zero, 0));
 
   const std::string product =

@@ -136,6 +136,8 @@ Json rejectedJson(const SearchResult &result) {
                   {"pp", family.pp},
                   {"reason", name(family.reject)},
                   {"plans", family.plans}};
+    if (family.ep > 1)
+      entry["ep"] = family.ep;
     switch (family.reject) {
     case Reject::Rule:
       entry["rules"] = Json::array();

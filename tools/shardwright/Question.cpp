@@ -188,6 +188,7 @@ bool answer(Question &question, const QuestionFlags &flags,
   const Program &program = question.model.program;
   options.gpus = question.cluster.hardware.ranks();
   options.layers = program.layers;
+  options.experts = program.experts;
   options.globalBatch = flags.globalBatch;
   if (options.globalBatch == 0) {
     options.globalBatch = defaultGlobalBatch(options.gpus, program.sequence);

@@ -111,7 +111,7 @@ TEST_CASE("what is not modelled is said and counted") {
   };
   CHECK(reason("x", "y") == "");
   CHECK(reason("\"gated_mlp\"", "\"experts\": 8, \"gated_mlp\"") ==
-        "mixture of experts");
+        "experts of unstated size");
   CHECK(reason("\"pp\": 2", "\"pp\": 1, \"cp\": 2") == "context parallelism");
   CHECK(reason("\"bf16\"", "\"fp8\"") == "precision fp8");
   CHECK(reason("\"zero_stage\": 1", "\"zero_stage\": 3") == "ZeRO 2 and 3");
