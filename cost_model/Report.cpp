@@ -101,6 +101,16 @@ std::string countText(double count) {
   return fourDigits(count) + units[unit];
 }
 
+std::string siText(double value) {
+  static const char *const prefixes[] = {"", "k", "M", "G", "T", "P", "E", "Z"};
+  size_t prefix = 0;
+  while (std::abs(value) >= 1000 && prefix + 1 < std::size(prefixes)) {
+    value /= 1000;
+    ++prefix;
+  }
+  return fourDigits(value) + " " + prefixes[prefix];
+}
+
 std::string percentText(double fraction) {
   return formatted("%.1f %%", fraction * 100);
 }
@@ -295,10 +305,10 @@ std::string ledgerTable(const Ledger &ledger) {
     collectives.add({std::string(name(key.collective)), key.axis,
                      std::string(name(key.phase)), groupedText(entry.calls),
                      bytesText(entry.payload)});
-  Table flops({"flops of a step", ""}, {Align::Left, Align::Right});
+  Table flops({"arithmetic of a step", ""}, {Align::Left, Align::Right});
   for (const auto &[phase, count] : ledger.flops)
     flops.add({std::string(name(phase)),
-               countText(static_cast<double>(count.count()))});
+               siText(static_cast<double>(count.count())) + "FLOP"});
   return (ledger.collectives.empty() ? "" : collectives.text()) + flops.text();
 }
 

@@ -30,6 +30,8 @@ private:
 std::string bytesText(Bytes amount);       ///< "12.34 GiB", "0 B"
 std::string secondsText(Seconds time);     ///< "1.234 s", "12.3 ms", "4.0 us"
 std::string countText(double count);       ///< "70.6 B", "1.50 T", "1024"
+/// "51.47 G": with an SI prefix and a blank, for a unit to follow.
+std::string siText(double value);
 std::string percentText(double fraction);  ///< "43.2 %"
 /// 1234567 -> "1,234,567".
 std::string groupedText(int64_t count);

@@ -82,6 +82,8 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
       return report({FailureKind::Usage,
                      {"expected --plan FILE, or --cluster C to make a plan"}},
                     streams.err);
+    if (flags.question.dtype.empty())
+      flags.question.dtype = "f32"; // what the host computes in
     if (!makePlan(flags, streams, options.planText, failure))
       return report(failure, streams.err);
     // The plan is a file: what was compiled can be read, changed and repeated.

@@ -143,13 +143,13 @@ void printInspect(const Program &program, std::ostream &out) {
                    std::string(name(parameter.segment)),
                    shapeText(sizes(parameter.dims))});
   out << tensors.text() << "\n";
-  Table flops({"flops of a training token", "", "convention"},
+  Table flops({"arithmetic of a training token", "", "convention"},
               {Align::Left, Align::Right, Align::Left});
   for (FlopsConvention convention :
        {FlopsConvention::CausalHalved, FlopsConvention::FullAttention,
         FlopsConvention::SixN})
     flops.add({std::string(name(convention)),
-               countText(modelFlopsPerToken(program, convention)),
+               siText(modelFlopsPerToken(program, convention)) + "FLOP",
                describe(convention)});
   out << flops.text();
 }

@@ -42,6 +42,8 @@ Json answerJson(const Question &question, const SearchAnswer &found) {
         pricedPlanJson(program, ranked.plan, ranked.estimate, limit);
     answer["smallest"]["missing_bytes"] =
         (ranked.memory - limit + Bytes(1)).count();
+    if (found.onMoreGpus)
+      answer["fits_on_gpus"] = found.gpusThatFit;
   }
   return answer;
 }
@@ -52,7 +54,7 @@ void printBasis(const Question &question, std::ostream &out) {
       << hardware.ranks() << " x " << hardware.device.name << "), profile "
       << question.profile.name << ", " << name(question.base.dtypes.compute)
       << ", MFU against "
-      << countText(
+      << siText(
              hardware.device.peakOf(question.base.dtypes.compute).count())
       << "FLOP/s with causal attention pairs and logits counted once\n";
 }

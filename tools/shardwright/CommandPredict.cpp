@@ -113,7 +113,7 @@ void printPrediction(const Question &question, const Plan &plan,
       << "numbers rest on: cluster " << hardware.name << ", profile "
       << question.profile.name << ", " << name(plan.dtypes.compute)
       << ", MFU against "
-      << countText(hardware.device.peakOf(plan.dtypes.compute).count())
+      << siText(hardware.device.peakOf(plan.dtypes.compute).count())
       << "FLOP/s with causal attention pairs and logits counted once\n";
 }
 

@@ -108,11 +108,9 @@ public:
     // Axes that plans name and this search does not cut yet.
     if (key == "cp" || key == "vp") {
       int64_t one = 0;
-      if (!parseInteger(value, one) || one != 1) {
-        if (failure.messages.empty())
-          failure.kind = FailureKind::Unsupported;
-        complain(text, "only " + key + "=1 is supported");
-      }
+      if (!parseInteger(value, one) || one != 1)
+        complain(text, "only " + key + "=1 is supported",
+                 FailureKind::Unsupported);
       return;
     }
     auto found = std::find_if(
@@ -162,11 +160,9 @@ private:
     case Field::Zero:
       if (!parseInteger(value, number) || number < 0 || number > 3)
         return complain(text, "expected 0 or 1, but got '" + value + "'");
-      if (fix && number > 1) {
-        if (failure.messages.empty())
-          failure.kind = FailureKind::Unsupported;
-        return complain(text, "ZeRO stages 2 and 3 are not supported yet");
-      }
+      if (fix && number > 1)
+        return complain(text, "ZeRO stages 2 and 3 are not supported yet",
+                        FailureKind::Unsupported);
       break;
     case Field::Dp:
     case Field::Tp:
@@ -195,7 +191,11 @@ private:
     range = {value, value};
   }
 
-  void complain(const std::string &text, const std::string &message) {
+  /// A wrong flag weighs more than one that is not supported.
+  void complain(const std::string &text, const std::string &message,
+                FailureKind kind = FailureKind::Usage) {
+    if (failure.messages.empty() || kind == FailureKind::Usage)
+      failure.kind = kind;
     failure.messages.push_back(flag + " " + text + ": " + message);
   }
 
@@ -209,7 +209,6 @@ private:
 
 bool parseConstraints(const std::vector<std::string> &texts, bool fix,
                       Ranges &ranges, Failure &failure) {
-  failure.kind = FailureKind::Usage;
   const size_t before = failure.messages.size();
   Reader reader(fix, ranges, failure);
   for (const std::string &text : texts)

@@ -76,6 +76,9 @@ bool readText(const std::string &path, std::string &text, Failure &failure) {
   if (std::filesystem::is_directory(path, error))
     return fail(failure, FailureKind::Input,
                 path + ": expected a file, but it is a folder");
+  if (!std::filesystem::exists(path, error) && !error)
+    return fail(failure, FailureKind::Input,
+                path + ": expected a file, but it does not exist");
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file)

@@ -120,6 +120,27 @@ bool sizeQuestion(Question &question, int64_t gpus, Failure &failure) {
 
 namespace {
 
+/// Doubles the GPUs until a plan fits, to 64 times what was asked.
+void tryMoreGpus(const Question &question, SearchAnswer &answer) {
+  SearchOptions options = answer.options;
+  options.top = 1;
+  for (int factor = 2; factor <= 64; factor *= 2) {
+    Failure ignored;
+    Hardware larger;
+    options.gpus = answer.options.gpus * factor;
+    if (!resized(question.cluster.hardware, options.gpus, larger, ignored))
+      continue;
+    ProgramEstimator estimator(question.model.program, larger, question.profile,
+                               question.base);
+    SearchResult result = cost::search(estimator, options);
+    if (result.plans.empty())
+      continue;
+    answer.gpusThatFit = options.gpus;
+    answer.onMoreGpus = result.plans.front();
+    return;
+  }
+}
+
 /// Distinct messages of the rules that reject every mesh, in order.
 std::vector<std::string> brokenRules(const SearchResult &result) {
   std::vector<std::string> messages;
@@ -158,6 +179,10 @@ std::vector<std::string> whyNothing(const Question &question,
     lines.push_back("to fit, it must shed " + bytesText(missing) +
                     " a rank: more GPUs, a shorter sequence, a smaller model, "
                     "or fewer --fix");
+    if (answer.onMoreGpus)
+      lines.push_back("on " + std::to_string(answer.gpusThatFit) +
+                      " GPUs a plan fits: " +
+                      planText(program, answer.onMoreGpus->plan));
     return lines;
   }
   std::vector<std::string> rules = brokenRules(answer.result);
@@ -179,7 +204,6 @@ bool answer(Question &question, const QuestionFlags &flags,
             const SearchFlags &search, Streams streams, SearchAnswer &answer,
             Failure &failure) {
   SearchOptions &options = answer.options;
-  failure.kind = FailureKind::Usage;
   bool parsed = parseConstraints(search.fix, true, options.ranges, failure);
   parsed = parseConstraints(search.max, false, options.ranges, failure) && parsed;
   if (!parsed || !sizeQuestion(question, flags.gpus, failure))
@@ -208,6 +232,8 @@ bool answer(Question &question, const QuestionFlags &flags,
   answer.result = cost::search(estimator, options);
   if (answer.result.plans.empty())
     answer.smallest = cost::smallest(estimator, options);
+  if (answer.smallest)
+    tryMoreGpus(question, answer);
   std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   const SearchCounters &counters = answer.result.counters;
   note("searched " + groupedText(counters.considered) + " plans in " +

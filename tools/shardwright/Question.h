@@ -49,15 +49,17 @@ bool sizeQuestion(Question &question, int64_t gpus, cost::Failure &failure);
 struct SearchAnswer {
   cost::SearchOptions options;
   cost::SearchResult result;
-  /// The smallest plan, if no plan fits.
+  /// If no plan fits: the smallest, and the least multiple of the GPUs (by
+  /// doubling) on which a plan fits, with its best plan.
   std::optional<cost::RankedPlan> smallest;
+  int64_t gpusThatFit = 0; ///< 0: none found
+  std::optional<cost::RankedPlan> onMoreGpus;
 };
 bool answer(Question &question, const QuestionFlags &flags,
             const SearchFlags &search, Streams streams, SearchAnswer &answer,
             cost::Failure &failure);
 
-/// Bytes that a rank may use: the flag, or what the device leaves.
-/// "smallest plan needs 12 GiB more": lines for people.
+/// Why there is no plan and what would have to change, in lines for people.
 std::vector<std::string> whyNothing(const Question &question,
                                     const SearchAnswer &answer);
 
