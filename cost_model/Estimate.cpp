@@ -316,14 +316,20 @@ private:
   Seconds sharedReduce;
 };
 
+/// Context and library memory, and what fragmentation loses.
+Bytes outsideBytes(const Profile &profile, const MemoryParts &memory) {
+  return profile.frameworkBytes +
+         Bytes(static_cast<int64_t>(
+             profile.allocatorSlack *
+             static_cast<double>((memory.saved + memory.workspace).count())));
+}
+
 /// Bytes that a framework holds on a rank of `stage` beside our arena.
 Bytes frameworkBytes(const Program &program, const Hardware &hardware,
                      const Profile &profile, const Plan &plan,
                      const Stage &stage, const MemoryParts &memory,
                      int64_t slots) {
-  double bytes = static_cast<double>(profile.frameworkBytes.count());
-  bytes += profile.allocatorSlack *
-           static_cast<double>((memory.saved + memory.workspace).count());
+  double bytes = static_cast<double>(outsideBytes(profile, memory).count());
   const double stream =
       static_cast<double>(streamBytes(program, plan).count()) /
       static_cast<double>(byteWidth(plan.dtypes.compute));
@@ -440,9 +446,13 @@ StageEstimate estimateStageMemory(const Program &program,
         static_cast<int64_t>(static_cast<double>(parts.saved.count()) * ratio));
     slots = ceilDiv(held, plan.chunks);
   }
-  return {parts, frameworkBytes(program, hardware, profile, plan,
-                                plan.stages[static_cast<size_t>(stage)], parts,
-                                slots)};
+  StageEstimate estimate;
+  estimate.memory = parts;
+  estimate.framework =
+      frameworkBytes(program, hardware, profile, plan,
+                     plan.stages[static_cast<size_t>(stage)], parts, slots);
+  estimate.outside = outsideBytes(profile, parts);
+  return estimate;
 }
 
 std::vector<StageEstimate> estimateMemory(const Program &program,

@@ -24,7 +24,9 @@ struct Term {
 struct StageEstimate {
   MemoryParts memory;  ///< arena, exact
   Bytes framework;     ///< context, NCCL buffers, allocator: from the profile
+  Bytes outside;       ///< of framework: what no allocator's counter shows
   Bytes total() const; ///< memory.total() + framework
+  Bytes allocated() const { return total() - outside; }
 };
 
 /// Time terms on the critical path; their sum is stepTime. Always these, in

@@ -1,26 +1,13 @@
 //===- Validation.cpp - Predictions against published runs ----------------===//
 #include "cost_model/Validation.h"
+#include "cost_model/Measured.h"
 #include "cost_model/Rules.h"
 
 #include <algorithm>
-#include <cmath>
 #include <sstream>
 
 namespace shardwright::cost {
 namespace {
-
-/// The shipped cluster of a GPU; nullptr if there is none.
-const char *clusterOf(std::string_view gpu) {
-  if (gpu == "A100-80GB")
-    return "dgx-a100";
-  if (gpu == "H100")
-    return "dgx-h100";
-  if (gpu == "H200")
-    return "dgx-h200";
-  if (gpu == "B200")
-    return "dgx-b200";
-  return nullptr;
-}
 
 /// The shipped profile of a framework of a year; nullptr if there is none.
 const char *profileFor(const ValidationRow &row) {
@@ -113,15 +100,6 @@ void chooseAttention(const std::string &kernel, Profile &profile) {
     profile.norm = {};
 }
 
-double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const double position = share * static_cast<double>(values.size() - 1);
-  const size_t below = static_cast<size_t>(position);
-  const size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (position - static_cast<double>(below)) *
-                             (values[above] - values[below]);
-}
-
 std::string configurationOf(const ValidationRow &row) {
   std::ostringstream text;
   text << row.model.layers << '/' << row.model.hidden << '/' << row.model.ffn
@@ -135,40 +113,45 @@ std::string configurationOf(const ValidationRow &row) {
   return text.str();
 }
 
-ValidationGroup groupOf(std::string name,
-                        const std::vector<const ValidationOutcome *> &rows) {
-  ValidationGroup group;
-  group.name = std::move(name);
-  std::map<std::string, std::vector<double>> errors;
-  for (const ValidationOutcome *row : rows) {
-    ++group.rows;
-    if (!row->unsupported.empty())
-      continue;
-    ++group.predicted;
-    if (row->predictedFits) {
-      ++group.fitsKnown;
-      group.fitsRight += *row->predictedFits == row->measuredFits;
-    }
-    if (const std::optional<double> error = row->error())
-      errors[row->configuration].push_back(*error);
-  }
-  std::vector<double> signedErrors, absolute;
-  for (const auto &[configuration, repeats] : errors) {
-    signedErrors.push_back(quantile(repeats, 0.5));
-    absolute.push_back(std::fabs(signedErrors.back()));
-    group.meanAbsolute += absolute.back();
-  }
-  group.configurations = static_cast<int64_t>(signedErrors.size());
-  if (signedErrors.empty())
-    return group;
-  group.meanAbsolute /= static_cast<double>(signedErrors.size());
-  group.medianAbsolute = quantile(absolute, 0.5);
-  group.p90Absolute = quantile(absolute, 0.9);
-  group.medianSigned = quantile(signedErrors, 0.5);
-  return group;
+/// Rows that differ in nothing but the layout share it.
+std::string problemOf(const ValidationRow &row) {
+  std::ostringstream text;
+  text << row.set << ' ' << row.model.name << ' ' << row.model.layers << '/'
+       << row.model.hidden << '/' << row.model.sequence << ' ' << row.gpu << 'x'
+       << row.gpus << ' ' << row.globalBatch << ' ' << row.precision << ' '
+       << row.attentionKernel;
+  return text.str();
+}
+
+/// Whether a source counts what the framework's allocator gave out, and not
+/// what the device lost.
+bool isAllocated(const std::string &memoryKind) {
+  return memoryKind.find("allocated") != std::string::npos ||
+         memoryKind.find("peak") != std::string::npos;
 }
 
 } // namespace
+
+const char *clusterOfGpu(std::string_view gpu) {
+  const auto starts = [&](std::string_view prefix) {
+    return gpu.substr(0, prefix.size()) == prefix;
+  };
+  if (starts("A100-80GB") || starts("A100-SXM-80G"))
+    return "dgx-a100";
+  if (gpu == "H100" || starts("H100-SXM"))
+    return "dgx-h100";
+  if (gpu == "H200" || starts("H200-SXM"))
+    return "dgx-h200";
+  if (starts("B200"))
+    return "dgx-b200";
+  return nullptr;
+}
+
+std::optional<double> ValidationOutcome::memoryError() const {
+  if (!measuredGib || !predictedGib || memoryKind.empty())
+    return std::nullopt;
+  return *predictedGib / *measuredGib - 1;
+}
 
 std::optional<double> ValidationOutcome::error() const {
   if (!measuredSeconds || !predictedSeconds)
@@ -199,7 +182,7 @@ std::string unsupportedReason(const ValidationRow &row) {
   if (row.recompute != "none" && row.recompute != "selective" &&
       row.recompute != "full")
     return "recomputation '" + row.recompute + "'";
-  if (clusterOf(row.gpu) == nullptr)
+  if (clusterOfGpu(row.gpu) == nullptr)
     return "no cluster file for " + row.gpu;
   if (profileFor(row) == nullptr)
     return "no profile for " + row.framework;
@@ -224,7 +207,7 @@ std::string validationCase(const ValidationRow &row, const Program &program,
     return reason;
   Failure failure;
   Hardware shipped;
-  const char *cluster = clusterOf(row.gpu);
+  const char *cluster = clusterOfGpu(row.gpu);
   if (!readHardware(shippedHardware(cluster), cluster, shipped, failure))
     return failure.messages.front();
   shipped.levels.front().size = row.gpusPerNode;
@@ -287,7 +270,7 @@ std::string validationCase(const ValidationRow &row, const Program &program,
 }
 
 ValidationReport validate(const std::vector<ValidationRow> &rows,
-                          const ProgramSource &programOf) {
+                          const ProgramSource &programOf, ValidationBy by) {
   ValidationReport report;
   std::map<ValidationModel, Program> programs;
   for (const ValidationRow &row : rows) {
@@ -295,6 +278,12 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
     outcome.id = row.id;
     outcome.set = row.set;
     outcome.configuration = configurationOf(row);
+    outcome.problem = problemOf(row);
+    outcome.gpu = row.gpu;
+    outcome.kind = row.model.experts > 0 ? "experts" : "dense";
+    outcome.precision = row.precision;
+    outcome.framework = row.framework + " " + std::to_string(row.softwareYear);
+    outcome.memoryKind = row.memoryKind;
     outcome.headline = row.headline;
     outcome.measuredSeconds = row.stepSeconds;
     outcome.measuredGib = row.memoryGib;
@@ -323,7 +312,9 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
         outcome.predictedSeconds = prediction.stepTime.count();
         Bytes fullest(0);
         for (const StageEstimate &stage : prediction.stages)
-          fullest = std::max(fullest, stage.total());
+          fullest =
+              std::max(fullest, isAllocated(row.memoryKind) ? stage.allocated()
+                                                            : stage.total());
         outcome.predictedGib = gibibytes(fullest);
         outcome.predictedFits = prediction.fits;
         outcome.terms = prediction.terms;
@@ -334,16 +325,7 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
     report.rows.push_back(std::move(outcome));
   }
 
-  std::map<std::string, std::vector<const ValidationOutcome *>> sets;
-  std::vector<const ValidationOutcome *> headline;
-  for (const ValidationOutcome &outcome : report.rows) {
-    sets[outcome.set].push_back(&outcome);
-    if (outcome.headline)
-      headline.push_back(&outcome);
-  }
-  for (const auto &[name, members] : sets)
-    report.groups.push_back(groupOf(name, members));
-  report.summary = groupOf("all", headline);
+  groupOutcomes(report, by);
   return report;
 }
 

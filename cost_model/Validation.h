@@ -46,6 +46,7 @@ struct ValidationRow {
   int zero = 0;
   int64_t globalBatch = 0, microBatch = 0;
   std::string precision, recompute, attentionKernel, framework;
+  std::string memoryKind, cudaGraph, fp8Recipe;
   int64_t softwareYear = 0;
   std::optional<bool> tensorOverlap, dataOverlap, transferOverlap;
   std::optional<bool> bf16Gradients;
@@ -72,6 +73,9 @@ std::string unsupportedReason(const ValidationRow &row);
 
 struct ValidationOutcome {
   std::string id, set;
+  std::string gpu, kind, precision, framework; ///< kind: dense or experts
+  std::string problem;     ///< equal for layouts of one model on one cluster
+  std::string memoryKind;  ///< how the source took memory; empty: not stated
   std::string unsupported; ///< empty if predicted
   std::string cluster, profile;
   std::string configuration; ///< equal for repeats of one configuration
@@ -84,21 +88,46 @@ struct ValidationOutcome {
 
   /// predicted / measured - 1, of the step time.
   std::optional<double> error() const;
+  /// The same of memory, if its kind is stated.
+  std::optional<double> memoryError() const;
 };
 
-/// Errors of step times, one per configuration (the median of its repeats).
+/// Errors, one per configuration (the median of its repeats), as shares of the
+/// measurement: mean, median, 90th percentile and maximum of their absolute
+/// values, and the median with its sign.
+struct ErrorStatistics {
+  int64_t configurations = 0;
+  double mean = 0, median = 0, p90 = 0, maximum = 0, signedMedian = 0;
+};
+
+ErrorStatistics statisticsOf(std::vector<double> errors);
+
+/// What a group of rows says; rows that are no headline are not counted.
 struct ValidationGroup {
   std::string name;
-  int64_t rows = 0, predicted = 0, configurations = 0;
-  double meanAbsolute = 0, medianAbsolute = 0, p90Absolute = 0,
-         medianSigned = 0;
-  int64_t fitsKnown = 0, fitsRight = 0; ///< of predicted rows
+  int64_t rows = 0, predicted = 0;
+  ErrorStatistics time, memory; ///< step time; memory of a stated kind
+  /// Predicted rows that ran and that ran out of memory; those of each that the
+  /// prediction tells right.
+  int64_t fitting = 0, fittingRight = 0, outOfMemory = 0, outOfMemoryRight = 0;
+  /// Mean of both shares; share of the second that the prediction says fits.
+  std::optional<double> balancedAccuracy() const, falseFits() const;
+  /// Over problems (one model on one cluster) with four layouts or more: rank
+  /// correlation of predicted and measured times, and how much slower than the
+  /// best the layout is that the prediction would choose.
+  int64_t problems = 0;
+  double medianSpearman = 0, medianRegret = 0, maximumRegret = 0;
 };
+
+enum class ValidationBy { Set, Gpu, Kind, Precision, Framework };
 
 struct ValidationReport {
   std::vector<ValidationOutcome> rows;
-  std::vector<ValidationGroup> groups;        ///< by set, alphabetical
-  ValidationGroup summary;                    ///< of headline rows
+  std::vector<ValidationGroup> groups; ///< alphabetical
+  ValidationGroup summary;             ///< of all
+  /// One vote a set: median and maximum of the sets' median errors of time.
+  int64_t sources = 0;
+  double medianOfMedians = 0, worstMedian = 0;
   std::map<std::string, int64_t> unsupported; ///< reason -> rows
 };
 
@@ -107,7 +136,11 @@ using ProgramSource =
     std::function<bool(const ValidationModel &, Program &, Failure &)>;
 
 ValidationReport validate(const std::vector<ValidationRow> &rows,
-                          const ProgramSource &programOf);
+                          const ProgramSource &programOf,
+                          ValidationBy by = ValidationBy::Set);
+
+/// Fills groups, summary and votes from the rows.
+void groupOutcomes(ValidationReport &report, ValidationBy by);
 
 /// The report as JSON: `rows`, `groups`, `summary`, `unsupported`.
 std::string validationJson(const ValidationReport &report);

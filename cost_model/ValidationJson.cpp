@@ -98,8 +98,9 @@ void readFeatures(JsonObject object, ValidationRow &row) {
   overlap("p2p_overlap", row.transferOverlap);
   if (object.has("grad_dtype"))
     row.bf16Gradients = object.string("grad_dtype") == "bf16";
-  for (const char *key :
-       {"a2a_overlap", "dispatcher", "cuda_graph", "fp8_recipe", "routing"})
+  row.cudaGraph = optionalString(object, "cuda_graph");
+  row.fp8Recipe = optionalString(object, "fp8_recipe");
+  for (const char *key : {"a2a_overlap", "dispatcher", "routing"})
     object.ignore(key);
   object.finish();
 }
@@ -109,9 +110,10 @@ void readMeasured(JsonObject object, ValidationRow &row) {
     row.stepSeconds = object.number("step_time_s");
   if (object.has("memory_gib"))
     row.memoryGib = object.number("memory_gib");
+  row.memoryKind = optionalString(object, "memory_kind");
   row.outOfMemory = optionalBoolean(object, "out_of_memory", false);
-  for (const char *key : {"step_time_basis", "memory_kind",
-                          "memory_reserved_gib", "memory_by_rank"})
+  for (const char *key :
+       {"step_time_basis", "memory_reserved_gib", "memory_by_rank"})
     object.ignore(key);
   object.finish();
 }
@@ -163,20 +165,38 @@ void put(nlohmann::json &object, const char *key,
     object[key] = *value;
 }
 
+nlohmann::json statisticsJson(const ErrorStatistics &statistics) {
+  nlohmann::json object;
+  object["configurations"] = statistics.configurations;
+  if (statistics.configurations > 0) {
+    object["mean_absolute_error"] = statistics.mean;
+    object["median_absolute_error"] = statistics.median;
+    object["p90_absolute_error"] = statistics.p90;
+    object["maximum_absolute_error"] = statistics.maximum;
+    object["median_signed_error"] = statistics.signedMedian;
+  }
+  return object;
+}
+
 nlohmann::json groupJson(const ValidationGroup &group) {
   nlohmann::json object;
   object["name"] = group.name;
   object["rows"] = group.rows;
   object["predicted"] = group.predicted;
-  object["configurations"] = group.configurations;
-  if (group.configurations > 0) {
-    object["mean_absolute_error"] = group.meanAbsolute;
-    object["median_absolute_error"] = group.medianAbsolute;
-    object["p90_absolute_error"] = group.p90Absolute;
-    object["median_signed_error"] = group.medianSigned;
+  object["step_time"] = statisticsJson(group.time);
+  object["memory"] = statisticsJson(group.memory);
+  object["fits"] = {{"fitting", group.fitting},
+                    {"fitting_right", group.fittingRight},
+                    {"out_of_memory", group.outOfMemory},
+                    {"out_of_memory_right", group.outOfMemoryRight}};
+  put(object["fits"], "balanced_accuracy", group.balancedAccuracy());
+  put(object["fits"], "false_fits", group.falseFits());
+  object["layouts"] = {{"problems", group.problems}};
+  if (group.problems > 0) {
+    object["layouts"]["median_spearman"] = group.medianSpearman;
+    object["layouts"]["median_regret"] = group.medianRegret;
+    object["layouts"]["maximum_regret"] = group.maximumRegret;
   }
-  object["fits_known"] = group.fitsKnown;
-  object["fits_right"] = group.fitsRight;
   return object;
 }
 
@@ -219,6 +239,8 @@ std::string validationJson(const ValidationReport &report) {
     row["measured_fits"] = outcome.measuredFits;
     put(row, "predicted_fits", outcome.predictedFits);
     put(row, "relative_error", outcome.error());
+    put(row, "relative_memory_error", outcome.memoryError());
+    row["headline"] = outcome.headline;
     if (!outcome.unsupported.empty()) {
       row["unsupported"] = outcome.unsupported;
     } else {
@@ -234,6 +256,9 @@ std::string validationJson(const ValidationReport &report) {
   for (const ValidationGroup &group : report.groups)
     root["groups"].push_back(groupJson(group));
   root["summary"] = groupJson(report.summary);
+  root["summary"]["sources"] = {{"count", report.sources},
+                                {"median_of_medians", report.medianOfMedians},
+                                {"worst_median", report.worstMedian}};
   root["unsupported"] = nlohmann::json::object();
   for (const auto &[reason, count] : report.unsupported)
     root["unsupported"][reason] = count;

@@ -1,6 +1,8 @@
 //===- CommandValidate.cpp - Predictions against published runs -----------===//
 
 #include "compiler/Driver/Load.h"
+#include "cost_model/Constants.h"
+#include "cost_model/Measured.h"
 #include "cost_model/Report.h"
 #include "cost_model/Validation.h"
 #include "tools/shardwright/Command.h"
@@ -10,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <ostream>
 
@@ -20,11 +23,19 @@ using namespace cost;
 namespace {
 
 struct ValidateOptions {
-  std::vector<std::string> files;
+  std::vector<std::string> files, collectives, kernels;
+  ValidationBy by = ValidationBy::Set;
   int64_t worst = 0;
   double requireMean = 0; ///< percent; 0: nothing is required
-  bool json = false;
+  bool constants = false, json = false;
 };
+
+const std::map<std::string, ValidationBy> kGroupings = {
+    {"set", ValidationBy::Set},
+    {"gpu", ValidationBy::Gpu},
+    {"kind", ValidationBy::Kind},
+    {"precision", ValidationBy::Precision},
+    {"framework", ValidationBy::Framework}};
 
 bool programOfModel(const ValidationModel &model, Program &program,
                     Failure &failure) {
@@ -52,33 +63,76 @@ std::string optionalGib(const std::optional<double> &value) {
                : "-";
 }
 
-void addGroup(Table &table, const ValidationGroup &group) {
-  std::string fits = group.fitsKnown == 0
-                         ? "-"
-                         : std::to_string(group.fitsRight) + " of " +
-                               std::to_string(group.fitsKnown);
-  if (group.configurations == 0)
-    table.add({group.name, std::to_string(group.rows),
-               std::to_string(group.predicted), "0", "-", "-", "-", "-", fits});
-  else
-    table.add({group.name, std::to_string(group.rows),
-               std::to_string(group.predicted),
-               std::to_string(group.configurations),
-               percentText(group.meanAbsolute),
-               percentText(group.medianAbsolute),
-               percentText(group.p90Absolute), percentText(group.medianSigned),
-               fits});
+std::string optionalPercent(const std::optional<double> &value) {
+  return value ? percentText(*value) : "-";
+}
+
+void addErrors(Table &table, const std::string &name, int64_t rows,
+               int64_t predicted, const ErrorStatistics &errors) {
+  std::vector<std::string> cells = {name, std::to_string(rows),
+                                    std::to_string(predicted),
+                                    std::to_string(errors.configurations)};
+  for (double value : {errors.mean, errors.median, errors.p90, errors.maximum,
+                       errors.signedMedian})
+    cells.push_back(errors.configurations == 0 ? "-" : percentText(value));
+  table.add(std::move(cells));
+}
+
+using GroupErrors = ErrorStatistics ValidationGroup::*;
+
+void printErrors(const ValidationReport &validation, const char *what,
+                 GroupErrors errors, std::ostream &out) {
+  if ((validation.summary.*errors).configurations == 0)
+    return;
+  Table table({what, "rows", "predicted", "configurations", "mean |error|",
+               "median", "p90", "max", "bias"});
+  for (const ValidationGroup &group : validation.groups)
+    if (errors == &ValidationGroup::time || (group.*errors).configurations > 0)
+      addErrors(table, group.name, group.rows, group.predicted, group.*errors);
+  addErrors(table, "all", validation.summary.rows, validation.summary.predicted,
+            validation.summary.*errors);
+  out << table.text() << "\n";
+}
+
+/// Which rows run out of memory, and in which order layouts are.
+void printDecisions(const ValidationReport &validation, std::ostream &out) {
+  std::vector<const ValidationGroup *> groups;
+  for (const ValidationGroup &group : validation.groups)
+    groups.push_back(&group);
+  groups.push_back(&validation.summary);
+  Table fits({"fits", "ran", "said to fit", "out of memory", "said not to fit",
+              "balanced accuracy", "false fits"});
+  Table layouts({"layouts", "problems", "Spearman", "regret", "worst regret"});
+  for (const ValidationGroup *group : groups) {
+    if (group->outOfMemory > 0)
+      fits.add({group->name, std::to_string(group->fitting),
+                std::to_string(group->fittingRight),
+                std::to_string(group->outOfMemory),
+                std::to_string(group->outOfMemoryRight),
+                optionalPercent(group->balancedAccuracy()),
+                optionalPercent(group->falseFits())});
+    if (group->problems > 0)
+      layouts.add({group->name, std::to_string(group->problems),
+                   percentText(group->medianSpearman),
+                   percentText(group->medianRegret),
+                   percentText(group->maximumRegret)});
+  }
+  if (validation.summary.outOfMemory > 0)
+    out << fits.text() << "\n";
+  if (validation.summary.problems > 0)
+    out << layouts.text() << "\n";
 }
 
 void printReport(const ValidationReport &validation, int64_t worst,
                  std::ostream &out) {
   using Align = Table::Align;
-  Table groups({"set", "rows", "predicted", "configurations", "mean |error|",
-                "median", "p90", "bias", "fits right"});
-  for (const ValidationGroup &group : validation.groups)
-    addGroup(groups, group);
-  addGroup(groups, validation.summary);
-  out << groups.text();
+  printErrors(validation, "step time", &ValidationGroup::time, out);
+  printErrors(validation, "memory", &ValidationGroup::memory, out);
+  printDecisions(validation, out);
+  if (validation.sources > 1)
+    out << "one vote a set: median of medians "
+        << percentText(validation.medianOfMedians) << ", worst "
+        << percentText(validation.worstMedian) << "\n";
   if (!validation.unsupported.empty()) {
     Table reasons({"rows", "not predicted because"},
                   {Align::Right, Align::Left});
@@ -106,12 +160,78 @@ void printReport(const ValidationReport &validation, int64_t worst,
                  optionalGib(rows[i]->predictedGib), rows[i]->profile});
     out << "\n" << table.text();
   }
-  out << "\nerror: predicted / measured - 1 of the step time; repeats of one "
-         "configuration count once, by their median\n";
+  out << "\nerror: predicted / measured - 1; repeats of one configuration "
+         "count "
+         "once, by their median\n";
+}
+
+/// Every figure that was fitted, with how and on what.
+void printConstants(std::ostream &out) {
+  Table table({"constant", "value", "from"},
+              {Table::Align::Left, Table::Align::Right, Table::Align::Left});
+  for (const FittedConstant &constant : fittedConstants())
+    table.add({constant.name, constant.value, constant.source});
+  out << table.text();
+}
+
+void printMeasured(const MeasuredReport &measured, std::ostream &out) {
+  Table table({"measured", "rows", "predicted", "compared", "mean |error|",
+               "median", "p90", "max", "bias"});
+  for (const auto &[name, errors] : measured.groups)
+    addErrors(table, name, errors.configurations, errors.configurations,
+              errors);
+  addErrors(table, "all", static_cast<int64_t>(measured.rows.size()),
+            measured.summary.configurations, measured.summary);
+  out << table.text();
+  if (measured.unsupported.empty())
+    return;
+  Table reasons({"rows", "not compared because"},
+                {Table::Align::Right, Table::Align::Left});
+  for (const auto &[reason, rows] : measured.unsupported)
+    reasons.add({std::to_string(rows), reason});
+  out << "\n" << reasons.text();
+}
+
+using Compare = bool (*)(std::string_view, std::string_view, MeasuredReport &,
+                         Failure &);
+
+/// Whether all files could be read.
+bool compareFiles(const std::vector<std::string> &files, Compare compare,
+                  bool json, Streams streams, Failure &failure) {
+  if (files.empty())
+    return true;
+  MeasuredReport measured;
+  for (const std::string &file : files) {
+    std::string text;
+    if (!readText(file, text, failure) ||
+        !compare(text, file, measured, failure))
+      return false;
+  }
+  if (json)
+    streams.out << measuredJson(measured) << "\n";
+  else
+    printMeasured(measured, streams.out);
+  return true;
 }
 
 ExitCode runValidate(const ValidateOptions &options, Streams streams) {
   Failure failure;
+  if (options.constants)
+    printConstants(streams.out);
+  if (!compareFiles(options.collectives, compareCollectives, options.json,
+                    streams, failure) ||
+      !compareFiles(options.kernels, compareKernels, options.json, streams,
+                    failure))
+    return report(failure, streams.err);
+  if (options.files.empty()) {
+    if (options.constants || !options.collectives.empty() ||
+        !options.kernels.empty())
+      return ExitCode::Done;
+    return report({FailureKind::Usage,
+                   {"expected a file of measured runs, --collectives, "
+                    "--kernels or --constants, but got none of them"}},
+                  streams.err);
+  }
   std::vector<ValidationRow> rows;
   for (const std::string &file : options.files) {
     std::string text;
@@ -124,18 +244,18 @@ ExitCode runValidate(const ValidateOptions &options, Streams streams) {
                    {options.files.front() +
                     ": expected one JSON object a line, but got no row"}},
                   streams.err);
-  ValidationReport validation = validate(rows, programOfModel);
+  ValidationReport validation = validate(rows, programOfModel, options.by);
   if (options.json)
     streams.out << validationJson(validation) << "\n";
   else
     printReport(validation, options.worst, streams.out);
-  const double mean = 100 * validation.summary.meanAbsolute;
-  if (options.requireMean > 0 &&
-      (validation.summary.configurations == 0 || mean > options.requireMean))
+  const double mean = 100 * validation.summary.time.mean;
+  if (options.requireMean > 0 && (validation.summary.time.configurations == 0 ||
+                                  mean > options.requireMean))
     return report({FailureKind::No,
                    {"expected a mean error of at most " +
                     percentText(options.requireMean / 100) + ", but got " +
-                    (validation.summary.configurations == 0
+                    (validation.summary.time.configurations == 0
                          ? "no predicted row"
                          : percentText(mean / 100))}},
                   streams.err);
@@ -148,10 +268,22 @@ void addValidate(CLI::App &app, Streams streams, ExitCode &exitCode) {
   auto options = std::make_shared<ValidateOptions>();
   CLI::App *command = app.add_subcommand(
       "validate", "Hold predictions against published measurements");
+  command->add_option("files", options->files,
+                      "JSON lines: one measured training run each");
   command
-      ->add_option("files", options->files,
-                   "JSON lines: one measured training run each")
-      ->required();
+      ->add_option("--collectives", options->collectives,
+                   "JSON lines: one measured collective each")
+      ->take_all();
+  command
+      ->add_option("--kernels", options->kernels,
+                   "JSON lines: one measured kernel each")
+      ->take_all();
+  command->add_flag("--constants", options->constants,
+                    "List every fitted constant, how and on what");
+  command
+      ->add_option("--by", options->by,
+                   "Group by set, gpu, kind, precision or framework")
+      ->transform(CLI::CheckedTransformer(kGroupings));
   command
       ->add_option("--worst", options->worst,
                    "Also list this many rows, worst first")
@@ -164,9 +296,8 @@ void addValidate(CLI::App &app, Streams streams, ExitCode &exitCode) {
   command->add_flag("--json", options->json, "Print JSON on stdout");
   command->footer("Example:\n"
                   "  shardwright validate test/validation/*.jsonl --worst 10");
-  command->callback([=, &exitCode] {
-    exitCode = runValidate(*options, streams);
-  });
+  command->callback(
+      [=, &exitCode] { exitCode = runValidate(*options, streams); });
 }
 
 } // namespace shardwright::tools

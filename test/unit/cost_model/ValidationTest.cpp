@@ -1,5 +1,7 @@
 #include "cost_model/Validation.h"
 #include "SmallPrograms.h"
+#include "cost_model/Constants.h"
+#include "cost_model/Measured.h"
 
 #include <catch2/catch.hpp>
 
@@ -130,10 +132,10 @@ TEST_CASE("what is not modelled is said and counted") {
         std::map<std::string, int64_t>{{"precision fp8", 1}});
   CHECK(report.summary.rows == 2);
   CHECK(report.summary.predicted == 1);
-  CHECK(report.summary.configurations == 1);
+  CHECK(report.summary.time.configurations == 1);
   REQUIRE(report.rows[0].error());
   CHECK_FALSE(report.rows[1].error());
-  CHECK(report.summary.medianSigned == Approx(*report.rows[0].error()));
+  CHECK(report.summary.time.signedMedian == Approx(*report.rows[0].error()));
   const std::string json = validationJson(report);
   CHECK(json.find("\"predicted_step_time_seconds\"") != std::string::npos);
   CHECK(json.find("\"unsupported\": \"precision fp8\"") != std::string::npos);
@@ -148,8 +150,100 @@ TEST_CASE("repeats of one configuration count once, with their median") {
   REQUIRE(readValidationRows(text, "r.jsonl", rows, failure));
   const ValidationReport report = validate(rows, llamaOf);
   CHECK(report.summary.predicted == 3);
-  CHECK(report.summary.configurations == 1);
-  CHECK(report.summary.medianSigned == Approx(*report.rows[1].error()));
+  CHECK(report.summary.time.configurations == 1);
+  CHECK(report.summary.time.signedMedian == Approx(*report.rows[1].error()));
+}
+
+TEST_CASE("errors, fits and order of layouts, by hand") {
+  const auto outcome = [](std::string layout, double measured, double predicted,
+                          bool fits, bool saidToFit) {
+    ValidationOutcome row;
+    row.set = "s";
+    row.gpu = layout.size() > 1 ? "H100" : "A100";
+    row.problem = "p";
+    row.configuration = layout;
+    row.measuredFits = fits;
+    row.predictedFits = saidToFit;
+    if (fits) {
+      row.measuredSeconds = measured;
+      row.predictedSeconds = predicted;
+    }
+    row.measuredGib = 10;
+    row.predictedGib = 9;
+    return row;
+  };
+  ValidationReport report;
+  // Measured order a b c d, predicted b a c d: one swap of neighbours among
+  // four is a rank correlation of 1 - 6 * 2 / (4 * 15) = 0.8. The model would
+  // choose b, which takes 1.1 of a.
+  report.rows = {
+      outcome("a", 1.0, 1.2, true, true), outcome("b", 1.1, 1.1, true, true),
+      outcome("c", 2.0, 1.8, true, true), outcome("d", 4.0, 4.0, true, false),
+      outcome("e", 0, 0, false, false),   outcome("f", 0, 0, false, true),
+      outcome("gg", 1, 9, true, true)};
+  report.rows[1].memoryKind = "peak";
+  report.rows.back().headline = false;
+  groupOutcomes(report, ValidationBy::Gpu);
+  REQUIRE(report.groups.size() == 1); // the other group has no headline row
+  const ValidationGroup &group = report.groups.front();
+  CHECK(group.name == "A100");
+  CHECK(group.rows == 6);
+  CHECK(group.time.configurations == 4);
+  CHECK(group.time.mean == Approx((0.2 + 0 + 0.1 + 0) / 4));
+  CHECK(group.time.median == Approx(0.05));
+  CHECK(group.time.maximum == Approx(0.2));
+  CHECK(group.time.signedMedian == Approx(0));
+  CHECK(group.memory.configurations == 1); // of stated kind
+  CHECK(group.memory.signedMedian == Approx(-0.1));
+  CHECK(*group.balancedAccuracy() == Approx((3.0 / 4 + 1.0 / 2) / 2));
+  CHECK(*group.falseFits() == Approx(0.5));
+  CHECK(group.problems == 1);
+  CHECK(group.medianSpearman == Approx(0.8));
+  CHECK(group.medianRegret == Approx(0.1));
+}
+
+TEST_CASE("measured collectives and kernels are compared as they are named") {
+  Failure failure;
+  MeasuredReport collectives;
+  REQUIRE(
+      compareCollectives(
+          R"({"collective": "all_gather", "gpu": "H100-SXM", "gpus": 8, "nodes": 1,
+ "bytes": 8388608, "time_us": 60})" +
+              std::string(),
+          "c", collectives, failure) == false); // one object a line
+  failure = {};
+  collectives = {};
+  REQUIRE(compareCollectives(
+      "{\"collective\": \"all_gather\", \"gpu\": \"H100-SXM\", \"gpus\": 8, "
+      "\"nodes\": 1, \"bytes\": 8388608, \"time_us\": 60}\n"
+      "{\"collective\": \"sendrecv\", \"gpu\": \"H100-SXM\", \"gpus\": 8, "
+      "\"nodes\": 1, \"bytes\": 8, \"time_us\": 9}\n",
+      "c", collectives, failure));
+  CHECK(collectives.summary.configurations == 1);
+  CHECK(collectives.summary.median < 0.5);
+  CHECK(collectives.unsupported ==
+        std::map<std::string, int64_t>{{"collective sendrecv", 1}});
+  MeasuredReport kernels;
+  REQUIRE(compareKernels(
+      "{\"gpu\": \"A100-SXM-80G\", \"kernel\": \"gemm\", \"dtype\": \"bf16\", "
+      "\"shape\": {\"m\": 2048, \"n\": 6144, \"k\": 4096}, \"tflops\": "
+      "252.7}\n",
+      "k", kernels, failure));
+  CHECK(kernels.groups.at("dgx-a100 gemm").median < 0.06);
+}
+
+TEST_CASE("every fitted constant is listed with its source") {
+  std::map<std::string, int> counts;
+  for (const FittedConstant &constant : fittedConstants()) {
+    CHECK_FALSE(constant.source.empty());
+    const std::string kind = constant.name.substr(0, constant.name.find('/'));
+    ++counts[kind == "shared"
+                 ? kind
+                 : constant.name.substr(0, constant.name.rfind('/'))];
+  }
+  CHECK(counts.at("shared") <= 12);
+  for (const std::string &name : shippedProfileNames())
+    CHECK(counts.at("profile/" + name) <= 6);
 }
 
 TEST_CASE("unknown, missing and duplicate keys of a row are errors") {
