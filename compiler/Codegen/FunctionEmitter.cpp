@@ -264,10 +264,24 @@ mlir::LogicalResult FunctionEmitter::emitLaunch(rt::LaunchOp op) {
   const Origin &column = kernel->second.column;
   arguments.push_back(origin(position.axes, position.extent));
   arguments.push_back(origin(column.axes, column.extent));
-  if (arguments.size() != kernel->second.function->arg_size())
+  if (arguments.size() != kernel->second.buffers + 2)
     return op.emitOpError() << "expected the addresses of '@" << op.getKernel()
                             << "', but got " << arguments.size() - 2;
-  builder.CreateCall(kernel->second.function, arguments);
+  const RowUnits &units = kernel->second.units;
+  if (!units.areWorthThreads()) {
+    builder.CreateCall(kernel->second.function, arguments);
+    return mlir::success();
+  }
+  IRBuilder<> entry(&function->getEntryBlock(),
+                    function->getEntryBlock().begin());
+  Value *list = entry.CreateAlloca(
+      ArrayType::get(builder.getPtrTy(), arguments.size()));
+  for (auto [index, argument] : llvm::enumerate(arguments))
+    builder.CreateStore(argument,
+                        builder.CreateConstInBoundsGEP1_64(builder.getPtrTy(),
+                                                           list, index));
+  call("sw_rt_parallel", {context, kernel->second.function, list,
+                          number(units.extent), number(units.grain)});
   return mlir::success();
 }
 

@@ -3,6 +3,7 @@
 #define SHARDWRIGHT_COMPILER_CODEGEN_FUNCTIONEMITTER_H
 
 #include "compiler/Codegen/KernelRows.h"
+#include "compiler/Codegen/RowEmitter.h"
 
 #include "dialects/Plan/IR/PlanDialect.h"
 #include "dialects/Rt/IR/RtOps.h"
@@ -17,7 +18,9 @@ namespace shardwright::codegen {
 
 /// A kernel in the LLVM module.
 struct EmittedKernel {
-  llvm::Function *function = nullptr;
+  llvm::Function *function = nullptr; ///< an sw_rt_range if units are worth it
+  RowUnits units;
+  size_t buffers = 0;
   Origin position, column;
 };
 using EmittedKernels = std::map<std::string, EmittedKernel>;

@@ -19,8 +19,13 @@ mlir::LogicalResult emitModule(mlir::ModuleOp source, llvm::Module &target) {
     mlir::FailureOr<KernelRows> rows = readKernel(kernel);
     if (mlir::failed(rows))
       return mlir::failure();
+    const RowProgram &program = rows->program;
+    const RowUnits units = rowUnits(program);
     kernels[kernel.getSymName().str()] = {
-        emitRowProgram(rows->program, target), rows->position, rows->column};
+        units.areWorthThreads() ? emitRowRange(program, target)
+                                : emitRowProgram(program, target),
+        units, static_cast<size_t>(program.buffers), rows->position,
+        rows->column};
   }
   for (auto function : source.getOps<rt::FuncOp>())
     if (mlir::failed(

@@ -19,6 +19,7 @@ struct RowContext {
   llvm::Function *function;
   llvm::Type *type; ///< of an element
   llvm::Value *positionOrigin, *columnOrigin;
+  llvm::Value *first, *last; ///< units to do (RowUnits); null: all
   llvm::Value *outer = nullptr; ///< index of the position, in a row loop
   llvm::Value *row = nullptr;   ///< index of the row, in a row loop
   /// Per op of the program: cos and sin tables of the position (Rope only).
@@ -72,6 +73,13 @@ struct RowContext {
   }
   int64_t rows() const { return program.outer * program.inner; }
 };
+
+/// A loop over the units to do, of which there are `extent`.
+inline void emitUnits(RowContext &context, int64_t extent,
+                      llvm::function_ref<void(llvm::Value *unit)> body) {
+  emitLoop(context.builder, context.first ? context.first : context.count(0),
+           context.last ? context.last : context.count(extent), body);
+}
 
 // One function per family of ops; each emits the code of one row, or of all
 // rows for the sums over rows.

@@ -45,7 +45,7 @@ static void emitRowOp(RowContext &context, size_t number) {
 static void emitRows(RowContext &context, size_t first, size_t last) {
   IRBuilder<> &builder = context.builder;
   const RowProgram &program = context.program;
-  emitLoop(builder, context.count(program.outer), [&](Value *outer) {
+  emitUnits(context, program.outer, [&](Value *outer) {
     context.outer = outer;
     for (size_t op = first; op < last; ++op)
       if (program.ops[op].kind == RowOpKind::Rope)
@@ -60,7 +60,35 @@ static void emitRows(RowContext &context, size_t first, size_t last) {
   context.outer = context.row = nullptr;
 }
 
-Function *emitRowProgram(const RowProgram &program, Module &module) {
+RowUnits rowUnits(const RowProgram &program) {
+  constexpr int64_t elementsWorthThread = 1 << 15; // some 10 us of one core
+  constexpr int64_t columns = 32; // keeps vectors whole
+  int64_t elements = 0;           // of a unit
+  RowUnits units;
+  for (const RowOp &op : program.ops) {
+    if (reducesRows(op.kind) &&
+        (program.ops.size() > 1 || op.kind == RowOpKind::TokenLoss ||
+         (op.kind == RowOpKind::AddPositionsGrad && !op.accumulate)))
+      return {};
+    elements += program.inner * op.width;
+  }
+  units.extent = program.outer;
+  const RowOpKind kind = program.ops.front().kind;
+  const bool sumsColumns =
+      reducesRows(kind) && kind != RowOpKind::AddPositionsGrad;
+  if (sumsColumns) {
+    units.extent = program.ops.front().width;
+    elements = program.outer * program.inner;
+  }
+  units.grain = std::max<int64_t>(1, elementsWorthThread / elements);
+  if (sumsColumns)
+    units.grain = (units.grain + columns - 1) / columns * columns;
+  return units;
+}
+
+/// As emitRowProgram; if `ranged` with two more parameters, the units to do.
+static Function *emitFunction(const RowProgram &program, Module &module,
+                              bool ranged) {
   LLVMContext &llvmContext = module.getContext();
   IRBuilder<> builder(llvmContext);
   FastMathFlags flags;
@@ -68,7 +96,7 @@ Function *emitRowProgram(const RowProgram &program, Module &module) {
   builder.setFastMathFlags(flags);
 
   SmallVector<Type *> parameters(program.buffers, builder.getPtrTy());
-  parameters.append(2, builder.getInt64Ty());
+  parameters.append(ranged ? 4 : 2, builder.getInt64Ty());
   auto *function = Function::Create(
       FunctionType::get(builder.getVoidTy(), parameters, false),
       GlobalValue::InternalLinkage, program.name, module);
@@ -84,6 +112,8 @@ Function *emitRowProgram(const RowProgram &program, Module &module) {
                                                      : builder.getFloatTy(),
                      function->getArg(program.buffers),
                      function->getArg(program.buffers + 1),
+                     ranged ? function->getArg(program.buffers + 2) : nullptr,
+                     ranged ? function->getArg(program.buffers + 3) : nullptr,
                      nullptr,
                      nullptr,
                      {}};
@@ -109,6 +139,32 @@ Function *emitRowProgram(const RowProgram &program, Module &module) {
   }
   builder.CreateRetVoid();
   assert(!verifyFunction(*function, &errs()) && "the emitter made invalid IR");
+  return function;
+}
+
+Function *emitRowProgram(const RowProgram &program, Module &module) {
+  return emitFunction(program, module, /*ranged=*/false);
+}
+
+Function *emitRowRange(const RowProgram &program, Module &module) {
+  Function *callee = emitFunction(program, module, /*ranged=*/true);
+  IRBuilder<> b(module.getContext());
+  auto *function = Function::Create(
+      FunctionType::get(b.getVoidTy(),
+                        {b.getPtrTy(), b.getInt64Ty(), b.getInt64Ty()}, false),
+      GlobalValue::InternalLinkage, program.name + ".units", module);
+  function->setDoesNotThrow();
+  b.SetInsertPoint(BasicBlock::Create(module.getContext(), "entry", function));
+  SmallVector<Value *> arguments;
+  for (int number = 0; number < program.buffers + 2; ++number) {
+    Type *type = callee->getFunctionType()->getParamType(number);
+    arguments.push_back(b.CreateLoad(
+        type, b.CreateConstInBoundsGEP1_64(b.getPtrTy(), function->getArg(0),
+                                           number)));
+  }
+  arguments.append({function->getArg(1), function->getArg(2)});
+  b.CreateCall(callee, arguments);
+  b.CreateRetVoid();
   return function;
 }
 

@@ -21,6 +21,21 @@ namespace shardwright::codegen {
 /// row / inner; column c of a row of logits is column_origin + c of the whole.
 llvm::Function *emitRowProgram(const RowProgram &program, llvm::Module &module);
 
+/// Parts of a program that are independent: positions, or columns of a sum over
+/// rows. The grain depends on shapes alone, so bits do not depend on the number
+/// of threads.
+struct RowUnits {
+  int64_t extent = 0; ///< 0: the program is not to be cut
+  int64_t grain = 0;  ///< units that are worth a thread
+  bool areWorthThreads() const { return extent > grain; }
+};
+RowUnits rowUnits(const RowProgram &program);
+
+/// Adds to `module` an sw_rt_range of shardwright_rt.h that does units
+/// [first, last) of the program. `arguments` points to what emitRowProgram's
+/// function takes.
+llvm::Function *emitRowRange(const RowProgram &program, llvm::Module &module);
+
 /// Adds the AdamW update of a bucket, as sw_rt_update of
 /// shardwright_program.h.
 llvm::Function *emitUpdate(Element element, const std::string &name,

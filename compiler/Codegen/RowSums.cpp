@@ -12,10 +12,12 @@ namespace shardwright::codegen {
 
 static constexpr int64_t kRowsTogether = 4;
 
-static void emitZeros(RowContext &context, Value *base, int64_t elements) {
-  context.builder.CreateMemSet(
-      base, context.builder.getInt8(0),
-      elements * (context.type->isDoubleTy() ? 8 : 4), MaybeAlign());
+static void emitZeros(RowContext &context, Value *base, Value *elements) {
+  IRBuilder<> &b = context.builder;
+  b.CreateMemSet(
+      base, b.getInt8(0),
+      b.CreateMul(elements, b.getInt64(context.type->isDoubleTy() ? 8 : 4)),
+      MaybeAlign());
 }
 
 /// What a sum needs of one row: pointers and scalars loaded before the loop
@@ -73,7 +75,7 @@ static void emitRowsTogether(RowContext &context, const RowOp &op,
   for (int64_t i = 0; i < together; ++i)
     rows.push_back(
         summedRow(context, op, b.CreateAdd(first, context.count(i))));
-  emitLoop(b, context.count(op.width), [&](Value *column) {
+  auto addTo = [&](Value *column) {
     SmallVector<Value *> terms;
     for (const SummedRow &row : rows)
       terms.push_back(emitSummand(context, op, row, column));
@@ -88,7 +90,11 @@ static void emitRowsTogether(RowContext &context, const RowOp &op,
     b.CreateStore(
         b.CreateFAdd(context.load(destination, column), terms.front()),
         context.at(destination, column));
-  });
+  };
+  if (op.kind == RowOpKind::AddPositionsGrad) // whose units are positions
+    emitLoop(b, context.count(op.width), addTo);
+  else
+    emitUnits(context, op.width, addTo);
 }
 
 /// destination += rows [first, first + count).
@@ -134,14 +140,19 @@ void emitRowSum(RowContext &context, const RowOp &op) {
     return emitTokenLoss(context, op);
   Value *destination = context.buffer(op.results[0]);
   if (op.kind != RowOpKind::AddPositionsGrad) {
-    if (!op.accumulate)
-      emitZeros(context, destination, op.width);
+    if (!op.accumulate) {
+      Value *first = context.first ? context.first : context.count(0);
+      Value *last = context.last ? context.last : context.count(op.width);
+      emitZeros(context, context.at(destination, first),
+                b.CreateSub(last, first));
+    }
     emitColumns(context, op, context.count(0), context.rows(), destination);
     context.row = nullptr;
     return;
   }
   if (!op.accumulate)
-    emitZeros(context, destination, op.tableRows * op.width);
+    emitZeros(context, destination,
+              context.count(op.tableRows * op.width));
   const int64_t inner = context.program.inner;
   emitLoop(b, context.count(context.program.outer), [&](Value *outer) {
     Value *row = b.CreateMul(b.CreateAdd(context.positionOrigin, outer),

@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 #include "RowRun.h"
 
+#include "compiler/Codegen/RowEmitter.h"
+
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -51,11 +53,8 @@ RowRun oneOp(Element element, Size size, RowOp op,
 }
 
 /// Runs, and compares every buffer with what `reference` makes of the inputs.
-void compare(const RowRun &run,
-             const std::function<void(Buffers &)> &reference) {
-  Buffers expected = run.buffers;
-  reference(expected);
-  const Buffers actual = execute(run);
+void compareBuffers(const RowRun &run, const Buffers &expected,
+                    const Buffers &actual) {
   const double tolerance =
       run.program.element == Element::F64 ? 1e-12 : 1e-5;
   for (size_t b = 0; b < expected.size(); ++b) {
@@ -77,6 +76,39 @@ void compare(const RowRun &run,
         REQUIRE(actual[b][i] == expected[b][i]);
     }
   }
+}
+
+/// Compares a run of the whole program, and one of its units in ranges.
+void compare(const RowRun &run,
+             const std::function<void(Buffers &)> &reference) {
+  Buffers expected = run.buffers;
+  reference(expected);
+  compareBuffers(run, expected, execute(run));
+  if (const int64_t extent = rowUnits(run.program).extent)
+    compareBuffers(run, expected,
+                   executeInRanges(run, std::max<int64_t>(1, extent / 3)));
+}
+
+TEST_CASE("programs are cut into ranges that are worth a thread") {
+  RowOp add{RowOpKind::Add, {0, 1}, {2}}, sum{RowOpKind::ColumnSum, {0}, {1}},
+      loss{RowOpKind::TokenLoss, {0, 1, 2}, {3}},
+      positions{RowOpKind::AddPositionsGrad, {0}, {1}};
+  add.width = sum.width = positions.width = 4096;
+  auto units = [](std::vector<RowOp> ops) {
+    return rowUnits({"program", Element::F32, 256, 2, 8, std::move(ops)});
+  };
+  CHECK(units({add}).extent == 256);
+  CHECK(units({add}).grain == 4); // 4 positions of 2 x 4096
+  CHECK(units({add, add}).grain == 2);
+  CHECK(units({sum}).extent == 4096);
+  CHECK(units({sum}).grain == 64); // columns of 512 rows
+  CHECK_FALSE(units({add, sum}).areWorthThreads());
+  CHECK_FALSE(units({loss}).areWorthThreads());
+  CHECK_FALSE(units({positions}).areWorthThreads());
+  positions.accumulate = true;
+  CHECK(units({positions}).grain == 4);
+  add.width = 16;
+  CHECK_FALSE(units({add}).areWorthThreads());
 }
 
 template <typename Body> void forSizes(Body body) {

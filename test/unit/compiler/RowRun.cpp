@@ -139,6 +139,18 @@ static Buffers call(Jit &jit, std::vector<Guarded> &guarded, int64_t first,
   return result;
 }
 
+static Buffers executeModule(const RowRun &run, Module &module) {
+  const int buffers = run.program.buffers;
+  Jit jit(module);
+  std::vector<Guarded> guarded;
+  for (int i = 0; i < buffers; ++i)
+    if (auto labels = run.labels.find(i); labels != run.labels.end())
+      guarded.emplace_back(labels->second);
+    else
+      guarded.emplace_back(run.buffers[i], run.program.element);
+  return call(jit, guarded, run.positionOrigin, run.columnOrigin);
+}
+
 Buffers execute(const RowRun &run) {
   LLVMContext context;
   Module module("test", context);
@@ -148,14 +160,35 @@ Buffers execute(const RowRun &run) {
   for (int i = 0; i < buffers + 2; ++i)
     order.push_back(i);
   emitEntry(module, function, buffers, order);
-  Jit jit(module);
-  std::vector<Guarded> guarded;
-  for (int i = 0; i < buffers; ++i)
-    if (auto labels = run.labels.find(i); labels != run.labels.end())
-      guarded.emplace_back(labels->second);
-    else
-      guarded.emplace_back(run.buffers[i], run.program.element);
-  return call(jit, guarded, run.positionOrigin, run.columnOrigin);
+  return executeModule(run, module);
+}
+
+Buffers executeInRanges(const RowRun &run, int64_t grain) {
+  LLVMContext context;
+  Module module("test", context);
+  Function *range = emitRowRange(run.program, module);
+  const int64_t extent = rowUnits(run.program).extent;
+  IRBuilder<> b(context);
+  auto *entry = Function::Create(
+      FunctionType::get(b.getVoidTy(),
+                        {b.getPtrTy(), b.getInt64Ty(), b.getInt64Ty()}, false),
+      GlobalValue::ExternalLinkage, "entry", module);
+  b.SetInsertPoint(BasicBlock::Create(context, "", entry));
+  const int buffers = run.program.buffers;
+  Value *list = b.CreateAlloca(ArrayType::get(b.getPtrTy(), buffers + 2));
+  auto slot = [&](Value *base, int number) {
+    return b.CreateConstGEP1_64(b.getPtrTy(), base, number);
+  };
+  for (int number = 0; number < buffers; ++number)
+    b.CreateStore(b.CreateLoad(b.getPtrTy(), slot(entry->getArg(0), number)),
+                  slot(list, number));
+  b.CreateStore(entry->getArg(1), slot(list, buffers));
+  b.CreateStore(entry->getArg(2), slot(list, buffers + 1));
+  for (int64_t last = extent; last > 0; last -= grain)
+    b.CreateCall(range, {list, b.getInt64(std::max<int64_t>(0, last - grain)),
+                         b.getInt64(last)});
+  b.CreateRetVoid();
+  return executeModule(run, module);
 }
 
 std::string optimizedText(const RowProgram &program) {

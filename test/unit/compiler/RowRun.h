@@ -24,6 +24,9 @@ struct RowRun {
 /// to double; throws if memory around a buffer was touched.
 Buffers execute(const RowRun &run);
 
+/// As execute, but in ranges of `grain` units, the last one first.
+Buffers executeInRanges(const RowRun &run, int64_t grain);
+
 /// Text of the optimized LLVM IR of a program.
 std::string optimizedText(const RowProgram &program);
 
