@@ -73,7 +73,8 @@ class Model:
     def tokens(self):
         """A file of drawn tokens. Half of them are the last of the vocabulary:
         in a text all bytes could lie on the first rank of a sharded one."""
-        vocab = json.loads(self.config.read_text())["vocab_size"]
+        config = json.loads(self.config.read_text())
+        vocab = config.get("vocab_size") or config["padded_vocab_size"]  # ChatGLM
         generator = random.Random(11)
         drawn = array.array("H", (generator.randrange(vocab) if generator.random() < 0.5
                                   else vocab - 1 - generator.randrange(4) for _ in range(4096)))
