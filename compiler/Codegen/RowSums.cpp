@@ -154,7 +154,7 @@ void emitRowSum(RowContext &context, const RowOp &op) {
     emitZeros(context, destination,
               context.count(op.tableRows * op.width));
   const int64_t inner = context.program.inner;
-  emitLoop(b, context.count(context.program.outer), [&](Value *outer) {
+  emitUnits(context, context.program.outer, [&](Value *outer) {
     Value *row = b.CreateMul(b.CreateAdd(context.positionOrigin, outer),
                              context.count(op.width));
     emitColumns(context, op, b.CreateMul(outer, context.count(inner)), inner,
