@@ -177,8 +177,9 @@ constexpr double kExchangeRamp = 12e6;
 /// NCCL has no model of all-to-all: a group of sends and receives. Of `bytes`
 /// of a rank's input, what is for other nodes leaves by its share of the NICs
 /// while the rest crosses the links of the node; the slower one decides.
-CollectiveTime exchangeTime(const Hardware &hardware, Bytes payload,
-                            const Placement &at) {
+CollectiveTime exchange(const Hardware &hardware, Bytes payload,
+                        const Placement &at, int64_t choices,
+                        bool oncePerNode) {
   const CollectiveFabric &fabric = hardware.fabric;
   const int arch = fabric.architecture;
   const double bytes = static_cast<double>(payload.count());
@@ -186,12 +187,19 @@ CollectiveTime exchangeTime(const Hardware &hardware, Bytes payload,
   const double perNode = static_cast<double>(at.perNode);
   const double ramp = 1 + kExchangeRamp / (bytes + kExchangeRamp);
   const double link = hardware.levels.front().bandwidth.count();
-  double time =
-      bytes * (perNode - 1) / ranks / (link * kExchangeFraction[arch]) * ramp;
+  double inside = bytes * (perNode - 1) / ranks;
+  double outside = bytes * (ranks - perNode) / ranks;
+  if (oncePerNode && at.nodes > 1) {
+    const double nodes = static_cast<double>(at.nodes);
+    const double copies = static_cast<double>(std::max<int64_t>(choices, 1));
+    outside *= nodes / copies * (1 - std::pow(1 - 1 / nodes, copies));
+    inside = bytes * (perNode - 1) / perNode;
+  }
+  double time = inside / (link * kExchangeFraction[arch]) * ramp;
   double floor = kExchangeFloor[arch] * kMicro;
   if (at.nodes > 1) {
     const double nic = networkRate(hardware, at) * kGiga / perNode;
-    time = std::max(time, bytes * (ranks - perNode) / ranks / nic);
+    time = std::max(time, outside / nic);
     floor = std::max(floor, fabric.p2pLatency.count());
   }
   return {Seconds(floor + time), Algorithm::Direct, Protocol::Simple};
@@ -259,7 +267,7 @@ CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
   if (fabric.model == CollectiveModel::SharedMemory)
     return sharedMemory(hardware, collective, payload, at);
   if (collective == Collective::AllToAll)
-    return exchangeTime(hardware, payload, at);
+    return exchange(hardware, payload, at, 1, false);
 
   const bool reduce = collective == Collective::AllReduce;
   const double total =
@@ -305,6 +313,15 @@ CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
                           : 0;
   best.time = fabric.launch + Seconds(least / fabric.wireFraction + ramp);
   return best;
+}
+
+Seconds exchangeTime(const Hardware &hardware, Bytes payload,
+                     const Placement &at, int64_t choices, bool oncePerNode) {
+  if (at.ranks <= 1 || payload.count() == 0)
+    return Seconds(0);
+  if (hardware.fabric.model == CollectiveModel::SharedMemory)
+    return collectiveTime(hardware, Collective::AllToAll, payload, at);
+  return exchange(hardware, payload, at, choices, oncePerNode).time;
 }
 
 Seconds transferTime(const Hardware &hardware, Bytes bytes, int64_t stride,

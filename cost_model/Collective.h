@@ -54,6 +54,15 @@ inline Seconds collectiveTime(const Hardware &hardware, Collective collective,
   return priceCollective(hardware, collective, payload, placement).time;
 }
 
+/// Time of an all-to-all of rows, `choices` (top-k) copies of each token, sent
+/// to nodes drawn evenly. `oncePerNode`: a token goes to a node once,
+///   network bytes = payload (nodes - 1) / nodes * f,
+///   f = distinct nodes / copies = nodes / choices * (1 - (1 - 1/nodes)^choices)
+/// and is copied to its experts over the links of the node.
+Seconds exchangeTime(const Hardware &hardware, Bytes payload,
+                     const Placement &placement, int64_t choices,
+                     bool oncePerNode);
+
 /// Time of one send and its receive between neighbours of a pipeline of
 /// `stages` stages, `stride` ranks apart, over its slowest border: one between
 /// nodes if the pipeline leaves a node. All ranks of a stage send at once.

@@ -317,8 +317,9 @@ private:
         if (step.collective == Collective::AllToAll) {
           payload = Bytes(static_cast<int64_t>(
               profile.expertImbalance * static_cast<double>(payload.count())));
-          time.exchanges += collectiveTime(hardware, step.collective, payload,
-                                           placementOf(step.axes));
+          time.exchanges +=
+              exchangeTime(hardware, payload, placementOf(step.axes), choices(),
+                           profile.exchangeOncePerNode);
           continue;
         }
         const Seconds cost = collectiveTime(hardware, step.collective, payload,
@@ -327,6 +328,16 @@ private:
                                                   : time.finishes) += cost;
       }
     }
+  }
+
+  /// Copies of a token that the rows of this function are.
+  int64_t choices() const {
+    int64_t most = 1;
+    for (const Op &op : function.ops)
+      for (const Factor &factor : op.space.factors)
+        if (factor.role == Role::Choice)
+          most = std::max(most, factor.size);
+    return most;
   }
 
   Placement placementOf(const std::vector<Axis> &axes) const {

@@ -75,6 +75,10 @@ struct Profile {
   /// Rows of the busiest expert rank over the mean: stretches its products and
   /// the exchange of rows. 1 is balanced; no profile file sets it.
   double expertImbalance = 1;
+  /// A token crosses the network once for each node with one of its experts,
+  /// and is copied inside the node (DeepEP, HybridEP), instead of once for each
+  /// expert. Chosen per run; no profile file sets it.
+  bool exchangeOncePerNode = false;
 
   DTypes dtypes; ///< of 16-bit training; f16 or bf16 as the run says
 };

@@ -231,6 +231,8 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   if (row.dataOverlap)
     result.profile.overlapGradientReduce =
         result.profile.overlapParameterGather = *row.dataOverlap;
+  result.profile.exchangeOncePerNode =
+      row.dispatcher == "deepep" || row.dispatcher == "hybridep";
   if (row.transferOverlap)
     result.profile.overlapTransfers = *row.transferOverlap;
 

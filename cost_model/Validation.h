@@ -45,7 +45,7 @@ struct ValidationRow {
   bool sp = false, fsdp = false, layoutKnown = true, headline = true;
   int zero = 0;
   int64_t globalBatch = 0, microBatch = 0;
-  std::string precision, recompute, attentionKernel, framework;
+  std::string precision, recompute, attentionKernel, framework, dispatcher;
   std::string memoryKind, cudaGraph, fp8Recipe;
   int64_t softwareYear = 0;
   std::optional<bool> tensorOverlap, dataOverlap, transferOverlap;

@@ -100,7 +100,8 @@ void readFeatures(JsonObject object, ValidationRow &row) {
     row.bf16Gradients = object.string("grad_dtype") == "bf16";
   row.cudaGraph = optionalString(object, "cuda_graph");
   row.fp8Recipe = optionalString(object, "fp8_recipe");
-  for (const char *key : {"a2a_overlap", "dispatcher", "routing"})
+  row.dispatcher = optionalString(object, "dispatcher");
+  for (const char *key : {"a2a_overlap", "routing"})
     object.ignore(key);
   object.finish();
 }

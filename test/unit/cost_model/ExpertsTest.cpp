@@ -191,6 +191,17 @@ TEST_CASE("an all-to-all of one node, by hand and as measured") {
   // Two nodes: half of it leaves by a NIC of 50 GB/s, of which 0.95 is reached.
   CHECK(time(bytes, {16, 8, 2, 1}) ==
         Approx(22 + bytes / 2 / (50e9 * 0.95) * 1e6));
+  // Eight copies of a token over two nodes: 1 - 1/2^8 of the tokens cross once
+  // instead of 4 times each; all copies are made inside the node.
+  CHECK(exchangeTime(hardware, Bytes(268435456), {16, 8, 2, 1}, 8, true)
+            .count() *
+            1e6 ==
+        Approx(22 + std::max(wire * (1 + 12e6 / (bytes + 12e6)),
+                             bytes / 8 * (1 - 1.0 / 256) / (50e9 * 0.95) *
+                                 1e6)));
+  CHECK(exchangeTime(hardware, Bytes(268435456), {8, 8, 1, 1}, 8, true).count() *
+            1e6 ==
+        Approx(time(bytes, {8, 8, 1, 1})));
   // More bytes are never faster, and nothing to send takes no time.
   double last = 0;
   for (double size = 1024; size < 1e9; size *= 2) {
