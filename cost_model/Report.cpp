@@ -201,6 +201,10 @@ std::string planText(const Program &program, const Plan &plan) {
   std::vector<std::string> parts = {std::to_string(plan.tp) + " TP",
                                     std::to_string(plan.pp) + " PP",
                                     std::to_string(plan.dp) + " DP"};
+  if (plan.ep > 1)
+    parts.push_back(std::to_string(plan.ep) + " EP");
+  if (plan.etp > 1)
+    parts.push_back(std::to_string(plan.etp) + " ETP");
   if (plan.sp)
     parts.push_back("SP");
   if (plan.zero > 0)
@@ -229,13 +233,21 @@ Bytes fullestStage(const Estimate &estimate, size_t &stage) {
 std::string plansTable(const Program &program,
                        const std::vector<RankedPlan> &plans, Bytes limit) {
   using Align = Table::Align;
-  Table table({"#", "tp", "pp", "dp", "sp", "zero", "microbatch", "schedule",
-               "recompute", "layers", "step", "MFU", "tokens/s/GPU",
-               "memory/rank", ""},
-              {Align::Right, Align::Right, Align::Right, Align::Right,
-               Align::Left, Align::Right, Align::Right, Align::Left,
-               Align::Left, Align::Left, Align::Right, Align::Right,
-               Align::Right, Align::Right, Align::Left});
+  std::vector<std::string> names = {"#", "tp", "pp", "dp", "sp", "zero",
+                                    "microbatch", "schedule", "recompute",
+                                    "layers", "step", "MFU", "tokens/s/GPU",
+                                    "memory/rank", ""};
+  std::vector<Align> sides = {Align::Right, Align::Right, Align::Right,
+                              Align::Right, Align::Left,  Align::Right,
+                              Align::Right, Align::Left,  Align::Left,
+                              Align::Left,  Align::Right, Align::Right,
+                              Align::Right, Align::Right, Align::Left};
+  const bool experts = program.experts > 0;
+  if (experts) {
+    names.insert(names.begin() + 4, "ep");
+    sides.insert(sides.begin() + 4, Align::Right);
+  }
+  Table table(names, sides);
   for (size_t i = 0; i < plans.size(); ++i) {
     const RankedPlan &ranked = plans[i];
     const Plan &plan = ranked.plan;
@@ -245,18 +257,26 @@ std::string plansTable(const Program &program,
     else if (static_cast<double>(ranked.memory.count()) >
              0.99 * static_cast<double>(limit.count()))
       note = "tight: within 1 % of the limit";
-    table.add({std::to_string(i + 1), std::to_string(plan.tp),
-               std::to_string(plan.pp), std::to_string(plan.dp),
-               plan.sp ? "yes" : "no", std::to_string(plan.zero),
-               std::to_string(plan.microBatch) + " x " +
-                   std::to_string(plan.microbatches()),
-               plan.pp > 1 ? std::string(name(plan.schedule)) : "-",
-               recomputeText(program, plan),
-               layersText(layersOf(program, plan)),
-               secondsText(ranked.estimate.stepTime),
-               percentText(ranked.estimate.modelFlopsUtilization),
-               countText(std::round(ranked.estimate.tokensPerSecondPerGpu)),
-               bytesText(ranked.memory), note});
+    std::vector<std::string> row = {
+        std::to_string(i + 1),
+        std::to_string(plan.tp),
+        std::to_string(plan.pp),
+        std::to_string(plan.dp),
+        plan.sp ? "yes" : "no",
+        std::to_string(plan.zero),
+        std::to_string(plan.microBatch) + " x " +
+            std::to_string(plan.microbatches()),
+        plan.pp > 1 ? std::string(name(plan.schedule)) : "-",
+        recomputeText(program, plan),
+        layersText(layersOf(program, plan)),
+        secondsText(ranked.estimate.stepTime),
+        percentText(ranked.estimate.modelFlopsUtilization),
+        countText(std::round(ranked.estimate.tokensPerSecondPerGpu)),
+        bytesText(ranked.memory),
+        note};
+    if (experts)
+      row.insert(row.begin() + 4, std::to_string(plan.ep));
+    table.add(row);
   }
   return table.text();
 }
@@ -339,7 +359,9 @@ std::string rejectedTable(const SearchResult &result, Bytes limit, size_t most) 
   });
   auto add = [&](const RejectedFamily &family, const std::string &why) {
     table.add({std::to_string(family.tp), std::to_string(family.pp),
-               std::to_string(family.dp), groupedText(family.plans), why});
+               std::to_string(family.dp) +
+                   (family.ep > 1 ? ", ep " + std::to_string(family.ep) : ""),
+               groupedText(family.plans), why});
   };
   Seconds best;
   if (!result.plans.empty())
