@@ -1,0 +1,412 @@
+//===- FamiliesExperts.cpp - Routed experts, latent attention -------------===//
+#include "compiler/Import/Families.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shardwright {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int64_t maxExperts = 1 << 16;
+
+/// What all of this file but dbrx read alike. Weights that a checkpoint stores
+/// quantized are trained in the plan's types.
+void readBase(FamilyReader &reader, std::string_view architecture,
+              int64_t kvHeadsAbsent, int64_t headDimAbsent = 0,
+              double theta = 10000.0) {
+  ModelSpec &spec = reader.spec;
+  reader.readCommon(architecture, /*quantized=*/true);
+  reader.ignoreAll({"output_router_logits", "ep_size", "router_jitter_noise",
+                    "use_flash_attention", "initial_context_length",
+                    "moe_frequency"});
+  reader.readSizes();
+  spec.ffn = reader.size(spec.keys.ffn, maxFfn);
+  reader.readKvHeads(kvHeadsAbsent);
+  reader.readHeadDim(headDimAbsent);
+  reader.readPositions();
+  spec.tied = reader.flag("tie_word_embeddings", false);
+  spec.normEps = reader.number(spec.keys.norm, 1e-6);
+  spec.initializerRange = reader.number("initializer_range", 0.02);
+  spec.activation =
+      reader.readActivation("hidden_act", "silu", {Activation::Silu});
+  reader.noteDropouts({"attention_dropout", "hidden_dropout"});
+  reader.yarn = true;
+  reader.readRope(spec.kinds[0].rope, theta);
+}
+
+/// Number of experts and of choices, auxiliary loss; ffn is an expert's width.
+void readExperts(FamilyReader &reader, std::string_view countKey,
+                 std::string_view widthKey, double auxAbsent) {
+  ExpertSpec &experts = reader.spec.experts;
+  experts.countKey = countKey;
+  experts.widthKey = widthKey;
+  experts.count = reader.size(countKey, maxExperts);
+  experts.topK = reader.size(
+      reader.either({"num_experts_per_tok", "experts_per_token"}), maxExperts);
+  experts.ffn = reader.size(widthKey, maxFfn);
+  if (reader.find("router_aux_loss_coef"))
+    experts.auxLoss = reader.number("router_aux_loss_coef", auxAbsent, true);
+  else
+    experts.auxLoss = auxAbsent;
+  if (experts.count > 0 && experts.topK > experts.count)
+    reader.malformed("num_experts_per_tok",
+                     "expected at most " + std::string(countKey) + " (" +
+                         std::to_string(experts.count) + "), but got " +
+                         std::to_string(experts.topK));
+}
+
+/// Kinds "dense" and "moe", and runs of them by `experts`, one flag a layer.
+void setExpertLayers(ModelSpec &spec, const std::vector<bool> &experts) {
+  const LayerKind like = spec.kinds[0];
+  LayerKind dense = like, moe = like;
+  moe.name = "moe";
+  moe.experts = true;
+  const bool any = std::find(experts.begin(), experts.end(), true) !=
+                   experts.end();
+  const bool all = std::find(experts.begin(), experts.end(), false) ==
+                   experts.end();
+  spec.stack.clear();
+  spec.kinds.clear();
+  if (!all || experts.empty())
+    spec.kinds.push_back(dense);
+  if (any)
+    spec.kinds.push_back(moe);
+  if (!any)
+    spec.experts = {};
+  const int moeKind = static_cast<int>(spec.kinds.size()) - 1;
+  for (bool expert : experts) {
+    const int kind = expert ? moeKind : 0;
+    if (spec.stack.empty() || spec.stack.back().kind != kind)
+      spec.stack.push_back({kind, 0});
+    ++spec.stack.back().count;
+  }
+}
+
+std::vector<bool> everyLayer(const ModelSpec &spec) {
+  return std::vector<bool>(std::max<int64_t>(spec.layers, 0), true);
+}
+
+void readMixtral(FamilyReader &reader) {
+  ModelSpec &spec = reader.spec;
+  readBase(reader, "MixtralForCausalLM", 8, 0, 1e6);
+  if (!reader.has("rms_norm_eps"))
+    spec.normEps = 1e-5;
+  readExperts(reader, "num_local_experts", "intermediate_size", 0.001);
+  spec.experts.normalize = true;
+  spec.experts.router = "model.layers.{}.block_sparse_moe.gate";
+  const std::string expert = "model.layers.{}.block_sparse_moe.experts.{x}.";
+  spec.experts.gate = expert + "w1.weight";
+  spec.experts.up = expert + "w3.weight";
+  spec.experts.down = expert + "w2.weight";
+  spec.kinds[0].window = reader.sizeOrNull("sliding_window", maxPositions, 0);
+  setExpertLayers(spec, everyLayer(spec));
+  reader.refuseUnknown();
+}
+
+/// Layers of Qwen that have experts: not those of mlp_only_layers, and of the
+/// others every decoder_sparse_step-th.
+std::vector<bool> readSparseLayers(FamilyReader &reader) {
+  std::vector<bool> experts = everyLayer(reader.spec);
+  const int64_t step = reader.size("decoder_sparse_step", maxLayers, 1);
+  for (size_t i = 0; i < experts.size(); ++i)
+    experts[i] = step > 0 && (static_cast<int64_t>(i) + 1) % step == 0;
+  if (const json *only = reader.find("mlp_only_layers")) {
+    bool good = only->is_array();
+    for (size_t i = 0; good && i < only->size(); ++i) {
+      const json &layer = (*only)[i];
+      good = layer.is_number_integer() && layer >= 0 &&
+             layer < std::max<int64_t>(reader.spec.layers, 0);
+      if (good)
+        experts[layer.get<size_t>()] = false;
+    }
+    if (!good)
+      reader.malformed("mlp_only_layers",
+                       "expected a list of layer numbers, but got " +
+                           shown(*only));
+  }
+  return experts;
+}
+
+/// Windows of these families are off in every published config.
+void refuseQwenWindow(FamilyReader &reader) {
+  reader.only("use_sliding_window", false);
+  reader.ignoreAll({"sliding_window", "max_window_layers"});
+}
+
+void readQwen2Moe(FamilyReader &reader) {
+  ModelSpec &spec = reader.spec;
+  readBase(reader, "Qwen2MoeForCausalLM", 16);
+  spec.qkvBias = reader.flag("qkv_bias", true);
+  refuseQwenWindow(reader);
+  readExperts(reader, "num_experts", "moe_intermediate_size", 0.001);
+  spec.experts.normalize = reader.flag("norm_topk_prob", false);
+  spec.experts.sharedFfn =
+      reader.size("shared_expert_intermediate_size", maxFfn, 5632);
+  spec.experts.sharedGate = true;
+  spec.experts.shared = "model.layers.{}.mlp.shared_expert";
+  setExpertLayers(spec, readSparseLayers(reader));
+  reader.refuseUnknown();
+}
+
+void readQwen3Moe(FamilyReader &reader) {
+  ModelSpec &spec = reader.spec;
+  readBase(reader, "Qwen3MoeForCausalLM", 4, 128);
+  spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
+  spec.qkNorm = QkNorm::PerHead;
+  reader.only("qkv_bias", false);
+  reader.only("use_qk_norm", true);
+  reader.only("shared_expert_intermediate_size", 0);
+  refuseQwenWindow(reader);
+  readExperts(reader, "num_experts", "moe_intermediate_size", 0.001);
+  spec.experts.normalize = reader.flag("norm_topk_prob", false);
+  setExpertLayers(spec, readSparseLayers(reader));
+  reader.refuseUnknown();
+}
+
+void readOlmoe(FamilyReader &reader) {
+  ModelSpec &spec = reader.spec;
+  readBase(reader, "OlmoeForCausalLM", 0);
+  if (!reader.has("rms_norm_eps"))
+    spec.normEps = 1e-5;
+  spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
+  spec.qkNorm = QkNorm::Whole;
+  spec.qkvClip = reader.find("clip_qkv") ? reader.number("clip_qkv", 0) : 0;
+  readExperts(reader, "num_experts", "intermediate_size", 0.01);
+  spec.experts.normalize = reader.flag("norm_topk_prob", false);
+  setExpertLayers(spec, everyLayer(spec));
+  reader.refuseUnknown();
+}
+
+/// Windows on alternate layers, sinks, biases everywhere, clipped gates.
+void readGptOss(FamilyReader &reader) {
+  ModelSpec &spec = reader.spec;
+  readBase(reader, "GptOssForCausalLM", 8, 64, 150000.0);
+  if (!reader.has("rms_norm_eps"))
+    spec.normEps = 1e-5;
+  spec.qkvBias = spec.outputBias = reader.flag("attention_bias", true);
+  spec.attentionSinks = true;
+  readExperts(reader, "num_local_experts", "intermediate_size", 0.9);
+  ExpertSpec &experts = spec.experts;
+  experts.score = ExpertScore::Chosen;
+  experts.routerBias = experts.bias = experts.interleaved = true;
+  experts.limit = reader.number("swiglu_limit", 7.0);
+  experts.router = "model.layers.{}.mlp.router";
+  const std::string prefix = "model.layers.{}.mlp.experts.";
+  experts.gate = prefix + "gate_up_proj";
+  experts.gateUpBias = prefix + "gate_up_proj_bias";
+  experts.down = prefix + "down_proj";
+  experts.downBias = prefix + "down_proj_bias";
+  const int64_t window = reader.sizeOrNull("sliding_window", maxPositions, 128);
+  std::vector<bool> windowed(std::max<int64_t>(spec.layers, 0), false);
+  for (size_t i = 0; i < windowed.size(); i += 2)
+    windowed[i] = true;
+  const Rope rope = spec.kinds[0].rope;
+  reader.setLayers(reader.readLayerTypes(windowed), window, rope, rope);
+  for (LayerKind &kind : spec.kinds) {
+    kind.experts = true;
+    if (kind.name == "dense")
+      kind.name = "moe";
+  }
+  reader.refuseUnknown();
+}
+
+/// DeepSeek-V2 and -V3 and those that took over their code.
+void readDeepseek(FamilyReader &reader, std::string_view architecture,
+                  bool third) {
+  ModelSpec &spec = reader.spec;
+  LatentSpec &latent = spec.latent;
+  latent.qRank = reader.sizeOrNull("q_lora_rank", maxWidth, 1536);
+  latent.kvRank = reader.size("kv_lora_rank", maxWidth, 512);
+  latent.nope = reader.size("qk_nope_head_dim", maxWidth, 128);
+  latent.rope = reader.size("qk_rope_head_dim", maxWidth, 64);
+  latent.value = reader.size("v_head_dim", maxWidth, 128);
+  readBase(reader, architecture, 0, latent.nope + latent.rope);
+  spec.headDim = latent.nope + latent.rope;
+  reader.ignore("head_dim"); // some copies name a part of it
+  if (latent.rope % 2 != 0)
+    reader.malformed("qk_rope_head_dim",
+                     "expected an even number of rotated columns, but got " +
+                         std::to_string(latent.rope));
+  // All heads have keys of their own, whatever this says.
+  spec.kvHeads = spec.heads;
+  reader.only("attention_bias", false);
+  Rope &rope = spec.kinds[0].rope;
+  rope.interleaved = reader.flag("rope_interleave", true);
+  double magnitude = 1;
+  if (rope.scaling && rope.scaling->type == RopeScaling::Type::Yarn)
+    magnitude = rope.scaling->allDimFactor;
+  spec.attentionScale = magnitude * magnitude /
+                        std::sqrt(static_cast<double>(spec.headDim));
+
+  ExpertSpec &experts = spec.experts;
+  readExperts(reader, "n_routed_experts", "moe_intermediate_size", 0);
+  reader.ignore("router_aux_loss_coef");
+  experts.auxLoss = reader.number("aux_loss_alpha", third ? 0 : 0.001, true);
+  reader.only("seq_aux", true);
+  experts.sharedFfn =
+      reader.size("n_shared_experts", maxExperts, third ? 1 : 2) * experts.ffn;
+  experts.normalize = reader.flag("norm_topk_prob", third);
+  experts.scale = reader.number("routed_scaling_factor", third ? 2.5 : 1.0);
+  const std::string score =
+      reader.text("scoring_func", third ? "sigmoid" : "softmax");
+  if (score != "sigmoid" && score != "softmax")
+    reader.unsupported("scoring_func",
+                       "expected \"sigmoid\" or \"softmax\", but got " +
+                           shown(json(score)) + ", which is not supported");
+  experts.score =
+      score == "sigmoid" ? ExpertScore::Sigmoid : ExpertScore::Softmax;
+  const std::string method =
+      reader.text("topk_method", third ? "noaux_tc" : "greedy");
+  if (method != "noaux_tc" && method != "greedy" &&
+      method != "group_limited_greedy")
+    reader.unsupported("topk_method",
+                       "expected \"noaux_tc\", \"greedy\" or "
+                       "\"group_limited_greedy\", but got " +
+                           shown(json(method)) + ", which is not supported");
+  experts.balancingBias = method == "noaux_tc";
+  const int64_t groups = reader.sizeOrNull("n_group", maxExperts, 1);
+  const int64_t top = reader.sizeOrNull("topk_group", maxExperts, 1);
+  if (method != "greedy") {
+    experts.groups = std::max<int64_t>(groups, 1);
+    experts.topGroups = std::max<int64_t>(top, 1);
+    if (experts.count > 0 && (experts.count % experts.groups != 0 ||
+                              experts.topGroups > experts.groups))
+      reader.malformed("n_group",
+                       "expected a divisor of n_routed_experts (" +
+                           std::to_string(experts.count) +
+                           ") that is at least topk_group (" +
+                           std::to_string(experts.topGroups) + "), but got " +
+                           std::to_string(experts.groups));
+  }
+  if (reader.find("num_nextn_predict_layers") &&
+      reader.config()["num_nextn_predict_layers"] != 0)
+    spec.notes.push_back(
+        reader.where("num_nextn_predict_layers") +
+        ": modules that predict more tokens are not part of the model, as in "
+        "Hugging Face's code");
+  const int64_t first =
+      reader.find("first_k_dense_replace") &&
+              reader.config()["first_k_dense_replace"] == 0
+          ? 0
+          : reader.size("first_k_dense_replace", maxLayers, third ? 3 : 0);
+  const int64_t step = reader.size("moe_layer_freq", maxLayers, 1);
+  std::vector<bool> layers = everyLayer(spec);
+  for (size_t i = 0; i < layers.size(); ++i)
+    layers[i] = static_cast<int64_t>(i) >= first && step > 0 &&
+                static_cast<int64_t>(i) % step == 0;
+  setExpertLayers(spec, layers);
+  reader.refuseUnknown();
+}
+
+void readDeepseekV2(FamilyReader &reader) {
+  readDeepseek(reader, "DeepseekV2ForCausalLM", false);
+}
+void readDeepseekV3(FamilyReader &reader) {
+  readDeepseek(reader, "DeepseekV3ForCausalLM", true);
+}
+
+/// Nested descriptions of attention and experts, layer norms without bias.
+void readDbrx(FamilyReader &reader) {
+  ModelSpec &spec = reader.spec;
+  reader.readCommon("DbrxForCausalLM", /*quantized=*/true);
+  reader.ignoreAll({"output_router_logits", "move_model_to_device"});
+  spec.keys.hidden = "d_model";
+  spec.keys.heads = "n_heads";
+  spec.keys.layers = "n_layers";
+  spec.keys.positions = "max_seq_len";
+  spec.keys.rope = "attn_config/rope_theta";
+  spec.keys.ffn = "ffn_config/ffn_hidden_size";
+  reader.readSizes();
+  reader.deriveHeadDim();
+  reader.readPositions();
+  spec.tied = reader.flag("tie_word_embeddings", false);
+  spec.initializerRange = reader.number("initializer_range", 0.02);
+  reader.noteDropouts({"emb_pdrop", "resid_pdrop"});
+  spec.norm = NormKind::LayerWeight;
+  spec.normEps = 1e-5;
+  spec.qkv = QkvLayout::SideBySide;
+
+  static const json none = json::object();
+  const json *attention = reader.find("attn_config");
+  const json *ffn = reader.find("ffn_config");
+  for (const char *key : {"attn_config", "ffn_config"})
+    if (!reader.find(key) || !reader.find(key)->is_object()) {
+      reader.malformed(key, "expected an object, but got " +
+                                (reader.find(key) ? shown(*reader.find(key))
+                                                  : "no such key"));
+      attention = ffn = &none;
+      return;
+    }
+  {
+    ConfigReader inner = reader.inside("attn_config", *attention);
+    inner.ignore("model_type");
+    spec.kvHeads = inner.size("kv_n_heads", maxHeads, 1);
+    spec.qkvClip = inner.find("clip_qkv") ? inner.number("clip_qkv", 0) : 0;
+    spec.kinds[0].rope.theta = inner.number("rope_theta", 10000.0);
+    inner.dropout("attn_pdrop");
+    inner.refuseUnknown();
+    if (spec.heads > 0 && spec.kvHeads > 0 && spec.heads % spec.kvHeads != 0)
+      inner.malformed("kv_n_heads", "expected a divisor of n_heads (" +
+                                        std::to_string(spec.heads) +
+                                        "), but got " +
+                                        std::to_string(spec.kvHeads));
+  }
+  {
+    ConfigReader inner = reader.inside("ffn_config", *ffn);
+    inner.ignore("model_type");
+    inner.ignore("moe_jitter_eps");
+    ExpertSpec &experts = spec.experts;
+    experts.countKey = "ffn_config/moe_num_experts";
+    experts.widthKey = "ffn_config/ffn_hidden_size";
+    experts.count = inner.size("moe_num_experts", maxExperts, 4);
+    experts.topK = inner.size("moe_top_k", maxExperts, 1);
+    spec.ffn = experts.ffn = inner.size("ffn_hidden_size", maxFfn, 3584);
+    experts.auxLoss = inner.number("moe_loss_weight", 0.01, true);
+    inner.only("moe_normalize_expert_weights", 1);
+    inner.only("uniform_expert_assignment", false);
+    inner.only("ffn_act_fn", json{{"name", "silu"}});
+    inner.refuseUnknown();
+    if (experts.topK > experts.count)
+      inner.malformed("moe_top_k", "expected at most moe_num_experts (" +
+                                       std::to_string(experts.count) +
+                                       "), but got " +
+                                       std::to_string(experts.topK));
+    experts.normalize = true;
+    experts.router = "transformer.blocks.{}.ffn.router.layer";
+    const std::string prefix = "transformer.blocks.{}.ffn.experts.mlp.";
+    experts.gate = prefix + "w1";
+    experts.up = prefix + "v1";
+    experts.down = prefix + "w2"; // lies as (in, out)
+    experts.downTransposed = true;
+  }
+  TensorNames &names = spec.names;
+  names.embedding = "transformer.wte.weight";
+  const std::string block = "transformer.blocks.{}.norm_attn_norm.";
+  names.attnNorm = block + "norm_1";
+  names.mlpNorm = block + "norm_2";
+  names.qkv = block + "attn.Wqkv";
+  names.o = block + "attn.out_proj";
+  names.finalNorm = "transformer.norm_f";
+  setExpertLayers(spec, everyLayer(spec));
+  reader.refuseUnknown();
+}
+
+constexpr Family table[] = {
+    {"mixtral", "MixtralForCausalLM", readMixtral},
+    {"qwen2_moe", "Qwen2MoeForCausalLM", readQwen2Moe},
+    {"qwen3_moe", "Qwen3MoeForCausalLM", readQwen3Moe},
+    {"olmoe", "OlmoeForCausalLM", readOlmoe},
+    {"gpt_oss", "GptOssForCausalLM", readGptOss},
+    {"dbrx", "DbrxForCausalLM", readDbrx},
+    {"deepseek_v2", "DeepseekV2ForCausalLM", readDeepseekV2},
+    {"deepseek_v3", "DeepseekV3ForCausalLM", readDeepseekV3},
+    {"kimi_k2", "DeepseekV3ForCausalLM", readDeepseekV3},
+};
+} // namespace
+
+std::span<const Family> expertFamilies() { return table; }
+
+} // namespace shardwright
