@@ -131,7 +131,10 @@ public:
     const auto add = [&](const char *name, Seconds time) {
       estimate.terms.push_back({name, time});
     };
-    add("dp_communication", exposed[last]);
+    add("dp_communication",
+        exposed[last] +
+            static_cast<double>(plan.microbatches()) *
+                (shardedForward(work[last]) + shardedBackward(work[last])));
     add("embedding_communication", sharedReduce);
     add("optimizer", optimizer);
     add("parameter_gather", gather);
@@ -230,6 +233,8 @@ private:
           entry.backwardData += dataGradTime(edge);
           entry.backwardWeight += edge.weightGrad;
         };
+        entry.forward += part * shardedForward(own);
+        entry.backwardData += part * shardedBackward(own);
         if (chunk == 0)
           addEdge(own.entrance);
         if (chunk == plan.chunks - 1)
@@ -252,7 +257,30 @@ private:
     return times;
   }
 
+  /// ZeRO 3 gathers the parameters of a layer before it runs, forward and again
+  /// backward, and ZeRO 2 once for both; either reduces the gradients of every
+  /// microbatch. The next layer's transfers run beside a layer if the profile
+  /// overlaps, so only what is longer than the layers shows.
+  Seconds shardedForward(const StageWork &own) const {
+    if (plan.zero < 2)
+      return Seconds(0);
+    return profile.overlapParameterGather
+               ? exposedTime(hardware, own.gather, own.layers.forward)
+               : own.gather;
+  }
+  Seconds shardedBackward(const StageWork &own) const {
+    if (plan.zero < 2)
+      return Seconds(0);
+    const Seconds transfers =
+        plan.zero == 3 ? own.gather + own.reduce : own.reduce;
+    return profile.overlapGradientReduce
+               ? exposedTime(hardware, transfers,
+                             own.layers.dataGrad + own.layers.weightGrad)
+               : transfers;
+  }
   Seconds exposedReduce(const StageWork &own) const {
+    if (plan.zero >= 2) // the last one of a step
+      return profile.overlapGradientReduce ? own.largestReduce : Seconds(0);
     if (!profile.overlapGradientReduce)
       return own.reduce;
     // All but the last bucket may hide behind the last microbatch's backward.
@@ -272,6 +300,8 @@ private:
                        part * cover);
   }
   Seconds exposedGather(const StageWork &own) const {
+    if (plan.zero >= 2)
+      return Seconds(0);
     return profile.overlapParameterGather
                ? exposedInChunks(own.gather, own.layers.forward)
                : own.gather;
@@ -445,6 +475,21 @@ StageEstimate estimateStageMemory(const Program &program,
     parts.saved = Bytes(
         static_cast<int64_t>(static_cast<double>(parts.saved.count()) * ratio));
     slots = ceilDiv(held, plan.chunks);
+  }
+  if (plan.zero >= 2) {
+    // Gradients of a microbatch are reduced at once; ZeRO 3 holds the
+    // parameters of the layer at work and of the next.
+    const double shards = static_cast<double>(plan.dp);
+    const double layers =
+        static_cast<double>(program.layers) / static_cast<double>(plan.pp);
+    const double whole = std::min(1.0, 2 / layers);
+    const auto scaled = [](Bytes bytes, double factor) {
+      return Bytes(
+          static_cast<int64_t>(static_cast<double>(bytes.count()) * factor));
+    };
+    parts.gradients = scaled(parts.gradients, 1 / shards + whole);
+    if (plan.zero == 3)
+      parts.parameters = scaled(parts.parameters, 1 / shards + whole);
   }
   StageEstimate estimate;
   estimate.memory = parts;

@@ -3,6 +3,8 @@
 
 #include "cost_model/ShippedData.h"
 
+#include <algorithm>
+
 namespace shardwright::cost {
 
 std::string_view name(AttentionVariant variant) {
@@ -50,6 +52,7 @@ std::vector<std::string> shippedHardwareNames() {
   std::vector<std::string> names;
   for (const ShippedText &shipped : shippedHardwareTexts())
     names.emplace_back(shipped.name);
+  std::sort(names.begin(), names.end()); // files sort '-' before '.'
   return names;
 }
 

@@ -37,6 +37,9 @@ struct GemmCurve {
       1; ///< of the rate, where the result is added to an f32 matrix
   int64_t prologueDepth = 0; ///< depth (k) whose time a tile pays extra
   std::vector<GemmTile> tiles;
+  /// Rate of products of 8 and 4 bits over that of 16 bits, large products, by
+  /// how they are scaled; 0: cannot.
+  double fp8Tensor = 0, fp8Block = 0, fp4Block = 0;
 };
 
 /// How attention is computed.

@@ -54,6 +54,14 @@ void readDevice(JsonObject object, Device &device) {
     device.gemm.sustainedFraction = gemm.fraction("sustained_fraction");
     device.gemm.powerFraction = gemm.fraction("power_fraction");
     device.gemm.accumulateFraction = gemm.fraction("accumulate_fraction");
+    {
+      JsonObject narrow = gemm.child("narrow_speedup");
+      device.gemm.fp8Tensor = narrow.number("fp8_tensor");
+      device.gemm.fp8Block = narrow.number("fp8_block");
+      device.gemm.fp4Block = narrow.number("fp4_block");
+      narrow.source();
+      narrow.finish();
+    }
     device.gemm.waveQuantization = gemm.number("wave_quantization");
     device.gemm.prologueDepth = gemm.integer("prologue_depth", 0);
     for (JsonObject &tile : gemm.objects("tiles")) {

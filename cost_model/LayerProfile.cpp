@@ -127,9 +127,11 @@ private:
         bytes += traffic(other) - operandBytes(other, left ? 0 : 1);
         merged[other] = true;
       }
-    return productOf(index, bytes,
-                     gemmComputeTime(device, shape, plan.dtypes.compute,
-                                     accumulates(index)));
+    return productOf(
+               index, bytes,
+               narrowed(op, gemmComputeTime(device, shape, plan.dtypes.compute,
+                                            accumulates(index)))) +
+           quantizeTime(index);
   }
 
   /// One kernel over all experts of the rank. Every expert's product is tiled
@@ -159,11 +161,36 @@ private:
         bytes += traffic(other) - operandBytes(other, 0);
         merged[other] = true;
       }
-    return productOf(index, bytes,
-                     gemmComputeTime(device, shape, plan.dtypes.compute,
-                                     accumulates(index)));
+    return productOf(
+               index, bytes,
+               narrowed(op, gemmComputeTime(device, shape, plan.dtypes.compute,
+                                            accumulates(index)))) +
+           quantizeTime(index);
   }
 
+  /// Whether the profile computes this product in 8 or 4 bits.
+  bool isNarrow(const Op &op) const {
+    return profile.narrowSpeedup != 1 && op.segment != Segment::Head &&
+           op.segment != Segment::Embed && op.segment != Segment::Loss &&
+           op.segment != Segment::Router;
+  }
+  Seconds narrowed(const Op &op, Seconds compute) const {
+    return isNarrow(op) ? (1 / profile.narrowSpeedup) * compute : compute;
+  }
+  /// Inputs and result gradients are quantized once, with a transposed copy;
+  /// weight gradients read what is there.
+  Seconds quantizeTime(size_t index) const {
+    const Op &op = function.ops[index];
+    if (!isNarrow(op) || isGradientOfParameter(op.results[0]))
+      return Seconds(0);
+    const double elements =
+        static_cast<double>(operandBytes(index, 0).count()) /
+        static_cast<double>(byteWidth(plan.dtypes.compute));
+    return kernelTime(device, profile, Seconds(0),
+                      memoryTime(device, KernelClass::Elementwise,
+                                 Bytes(static_cast<int64_t>(
+                                     elements * profile.quantizeBytes))));
+  }
   /// Whether a product adds its result to the gradient buffer itself.
   bool accumulates(size_t index) const {
     return profile.fuseGradientAccumulation &&
@@ -489,8 +516,8 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
         maximum(Seconds(0), time.dataGrad.compute - without.dataGrad.compute);
   }
   layer.forwardHost = maximum(Seconds(0), issueForward - layer.forwardAll());
-  layer.backwardHost = maximum(
-      Seconds(0), issueBackward - layer.dataGradAll() - layer.weightGrad);
+  layer.backwardHost = maximum(Seconds(0), issueBackward - layer.dataGradAll() -
+                                               layer.weightGrad);
   return layer;
 }
 

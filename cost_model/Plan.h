@@ -54,7 +54,7 @@ struct Plan {
   std::vector<MeshAxis> mesh; ///< outer to inner, as setMesh fills it
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1, etp = 1;
   bool sp = false;
-  int zero = 0; ///< 0 or 1
+  int zero = 0; ///< 0 or 1; 2 and 3 are only estimated
   int64_t globalBatch = 1; ///< sequences per step over the whole job
   int64_t microBatch = 1;  ///< sequences per rank and microbatch
   int64_t sequence = 0;    ///< tokens per sequence

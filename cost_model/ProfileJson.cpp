@@ -4,6 +4,8 @@
 #include "cost_model/Profile.h"
 #include "cost_model/ShippedData.h"
 
+#include <algorithm>
+
 namespace shardwright::cost {
 namespace {
 
@@ -150,6 +152,7 @@ std::vector<std::string> shippedProfileNames() {
   std::vector<std::string> names;
   for (const ShippedText &shipped : shippedProfileTexts())
     names.emplace_back(shipped.name);
+  std::sort(names.begin(), names.end()); // files sort '-' before '.'
   return names;
 }
 

@@ -26,6 +26,8 @@ const char *profileFor(const ValidationRow &row) {
     return "internevo";
   if (framework == "megatron-core")
     return "megatron-core";
+  if (framework == "fsdp1" && row.softwareYear <= 2023)
+    return "fsdp-2023";
   if (framework == "fsdp1" || framework == "torchtitan")
     return "fsdp";
   return nullptr;
@@ -107,9 +109,9 @@ std::string configurationOf(const ValidationRow &row) {
        << row.model.vocab << '/' << row.model.sequence << '/' << row.model.gated
        << ' ' << row.gpu << 'x' << row.gpus << ' ' << row.interconnect << ' '
        << row.tp << '/' << row.pp << '/' << row.cp << '/' << row.dp << '/'
-       << row.ep << '/' << row.etp << '/' << row.chunks << '/' << row.sp << '/' << row.zero << ' '
-       << row.globalBatch << '/' << row.microBatch << ' ' << row.precision
-       << ' ' << row.recompute << ' ' << row.attentionKernel;
+       << row.ep << '/' << row.etp << '/' << row.chunks << '/' << row.sp << '/'
+       << row.zero << ' ' << row.globalBatch << '/' << row.microBatch << ' '
+       << row.precision << ' ' << row.recompute << ' ' << row.attentionKernel;
   return text.str();
 }
 
@@ -136,6 +138,8 @@ const char *clusterOfGpu(std::string_view gpu) {
   const auto starts = [&](std::string_view prefix) {
     return gpu.substr(0, prefix.size()) == prefix;
   };
+  if (starts("A100-40GB") || starts("A100-SXM-40G"))
+    return "dgx-a100-40gb";
   if (starts("A100-80GB") || starts("A100-SXM-80G"))
     return "dgx-a100";
   if (gpu == "H100" || starts("H100-SXM"))
@@ -160,8 +164,7 @@ std::optional<double> ValidationOutcome::error() const {
 }
 
 std::string unsupportedReason(const ValidationRow &row) {
-  if (row.model.experts > 0 &&
-      (row.model.topK < 1 || row.model.expertFfn < 1))
+  if (row.model.experts > 0 && (row.model.topK < 1 || row.model.expertFfn < 1))
     return "experts of unstated size";
   if (row.model.latent && row.model.kvRank < 1)
     return "latent attention of unstated size";
@@ -171,10 +174,11 @@ std::string unsupportedReason(const ValidationRow &row) {
     return "context parallelism";
   if (row.model.family == "qwen3-next")
     return "linear attention";
-  if (row.precision != "bf16" && row.precision != "fp16")
+  if (row.precision != "bf16" && row.precision != "fp16" &&
+      row.precision != "fp8" && row.precision != "fp4")
     return "precision " + row.precision;
-  if (row.fsdp || row.zero > 1)
-    return "ZeRO 2 and 3";
+  if (row.zero > 1 && row.pp > 1)
+    return "ZeRO 2 and 3 with a pipeline";
   if (row.zeroGroup > 0 && row.zeroGroup != row.dp)
     return "optimizer state sharded over a part of the data axis";
   if (!row.layoutKnown)
@@ -225,6 +229,20 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   if (!readProfile(shippedProfile(profile), profile, result.profile, failure))
     return failure.messages.front();
   chooseAttention(row.attentionKernel, result.profile);
+  if (row.precision == "fp8" || row.precision == "fp4") {
+    const GemmCurve &gemm = result.hardware.device.gemm;
+    const bool block = row.fp8Recipe.find("block") != std::string::npos ||
+                       row.fp8Recipe.find("mx") != std::string::npos;
+    result.profile.narrowSpeedup = row.precision == "fp4" ? gemm.fp4Block
+                                   : block                ? gemm.fp8Block
+                                                          : gemm.fp8Tensor;
+    if (result.profile.narrowSpeedup == 0)
+      return "precision " + row.precision + " on " + row.gpu;
+    // Read 16 bits, write 8 bits twice (4 and 8 bits for fp4, and scales).
+    result.profile.quantizeBytes = 4;
+  }
+  if (!row.cudaGraph.empty() && row.cudaGraph != "none")
+    result.profile.launch = Seconds(0); // replayed, not issued
   if (row.tensorOverlap)
     result.profile.overlapForwardTensor = result.profile.overlapDataGradient =
         result.profile.overlapWeightGather = *row.tensorOverlap;
@@ -245,7 +263,7 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   plan.ep = row.ep;
   plan.etp = row.etp;
   plan.sp = row.sp;
-  plan.zero = row.zero;
+  plan.zero = std::min(row.zero, 1); // what a plan file may say
   plan.globalBatch = row.globalBatch;
   plan.microBatch = row.microBatch;
   plan.sequence = program.sequence;
@@ -267,6 +285,7 @@ std::string validationCase(const ValidationRow &row, const Program &program,
       checkPlan(program, plan, ModelCheck::NameOnly);
   if (!violations.empty())
     return "plan that breaks rule " + violations.front().rule;
+  plan.zero = row.zero;
   plan.chunks = row.chunks; // beyond what a plan file may say, not estimate()
   return "";
 }

@@ -40,8 +40,8 @@ std::string refusal(const std::string &text) {
 
 TEST_CASE("every shipped cluster is read and has nodes of whole sizes") {
   CHECK(shippedHardwareNames() ==
-        std::vector<std::string>{"dgx-a100", "dgx-b200", "dgx-h100", "dgx-h200",
-                                 "host"});
+        std::vector<std::string>{"dgx-a100", "dgx-a100-40gb", "dgx-b200",
+                                 "dgx-h100", "dgx-h200", "host"});
   for (const std::string &name : shippedHardwareNames()) {
     const Hardware hardware = shipped(name);
     CHECK(hardware.name == name);

@@ -115,21 +115,22 @@ TEST_CASE("what is not modelled is said and counted") {
   CHECK(reason("\"gated_mlp\"", "\"experts\": 8, \"gated_mlp\"") ==
         "experts of unstated size");
   CHECK(reason("\"pp\": 2", "\"pp\": 1, \"cp\": 2") == "context parallelism");
-  CHECK(reason("\"bf16\"", "\"fp8\"") == "precision fp8");
-  CHECK(reason("\"zero_stage\": 1", "\"zero_stage\": 3") == "ZeRO 2 and 3");
+  CHECK(reason("\"bf16\"", "\"int8\"") == "precision int8");
+  CHECK(reason("\"zero_stage\": 1", "\"zero_stage\": 3") ==
+        "ZeRO 2 and 3 with a pipeline");
   CHECK(reason("A100-80GB", "V100") == "no cluster file for V100");
   CHECK(reason("\"megatron\"", "\"alpa\"") == "no profile for alpa");
   CHECK(reason("\"pp\": 2", "\"vp\": 3, \"pp\": 2") ==
         "layers that do not divide over virtual stages");
   const std::string text =
-      line() + "\n\n" + edited(line(), "\"bf16\"", "\"fp8\"") + "\n";
+      line() + "\n\n" + edited(line(), "\"bf16\"", "\"int8\"") + "\n";
   std::vector<ValidationRow> rows;
   Failure failure;
   REQUIRE(readValidationRows(text, "r.jsonl", rows, failure));
   const ValidationReport report = validate(rows, llamaOf);
   REQUIRE(report.rows.size() == 2);
   CHECK(report.unsupported ==
-        std::map<std::string, int64_t>{{"precision fp8", 1}});
+        std::map<std::string, int64_t>{{"precision int8", 1}});
   CHECK(report.summary.rows == 2);
   CHECK(report.summary.predicted == 1);
   CHECK(report.summary.time.configurations == 1);
@@ -138,7 +139,7 @@ TEST_CASE("what is not modelled is said and counted") {
   CHECK(report.summary.time.signedMedian == Approx(*report.rows[0].error()));
   const std::string json = validationJson(report);
   CHECK(json.find("\"predicted_step_time_seconds\"") != std::string::npos);
-  CHECK(json.find("\"unsupported\": \"precision fp8\"") != std::string::npos);
+  CHECK(json.find("\"unsupported\": \"precision int8\"") != std::string::npos);
 }
 
 TEST_CASE("repeats of one configuration count once, with their median") {
@@ -152,6 +153,33 @@ TEST_CASE("repeats of one configuration count once, with their median") {
   CHECK(report.summary.predicted == 3);
   CHECK(report.summary.time.configurations == 1);
   CHECK(report.summary.time.signedMedian == Approx(*report.rows[1].error()));
+}
+
+TEST_CASE("narrow products and sharded parameters are estimated, not planned") {
+  const auto predicted = [](std::string text) {
+    std::vector<ValidationRow> rows = {rowOf(text)};
+    const ValidationReport report = validate(rows, llamaOf);
+    INFO(report.rows[0].unsupported);
+    REQUIRE(report.rows[0].predictedSeconds);
+    return report.rows[0];
+  };
+  const std::string hopper = edited(
+      edited(edited(line(), "A100-80GB", "H100"), "\"pp\": 2", "\"pp\": 1"),
+      "\"gpus\": 16", "\"gpus\": 8");
+  const ValidationOutcome plain = predicted(hopper);
+  // Only products of layers are faster, and inputs are quantized.
+  const double ratio =
+      *predicted(edited(hopper, "\"bf16\"", "\"fp8\"")).predictedSeconds /
+      *plain.predictedSeconds;
+  CHECK(ratio < 1);
+  CHECK(ratio > 1 / 1.81);
+  // ZeRO 3 moves more and holds less of many layers.
+  const std::string deep = edited(hopper, "\"layers\": 4", "\"layers\": 40");
+  const ValidationOutcome whole = predicted(deep);
+  const ValidationOutcome sharded =
+      predicted(edited(deep, "\"zero_stage\": 1", "\"zero_stage\": 3"));
+  CHECK(*sharded.predictedSeconds >= *whole.predictedSeconds);
+  CHECK(*sharded.predictedGib < *whole.predictedGib);
 }
 
 TEST_CASE("errors, fits and order of layouts, by hand") {
