@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
+#include <optional>
 
 namespace shardwright::cost {
 
@@ -136,8 +138,11 @@ public:
       : plan(plan), kind(kind), function(function), out(out), why(why) {}
 
   /// `saved` and `kept`: encodings by index, of the functions planned before.
+  /// `keptReaders`: encodings in which the function after reads kept values.
   bool run(const std::vector<Encoding> &saved,
-           const std::vector<Encoding> &kept) {
+           const std::vector<Encoding> &kept,
+           std::map<int32_t, Encoding> keptReaders = {}) {
+    readers = std::move(keptReaders);
     const size_t count = function.values.size();
     out.encodings.assign(count, {});
     out.values.assign(count, {});
@@ -336,6 +341,16 @@ private:
     ResultKind resultKind = function.results[use.operand].kind;
     return resultKind == ResultKind::Saved || resultKind == ResultKind::Kept;
   }
+  /// The encoding in which the next function reads what this use keeps; null
+  /// if it has no single one.
+  const Encoding *
+  wantedByReader(const PlannedFunction::ValuePlan::Use &use) const {
+    const Result &result = function.results[use.operand];
+    if (result.kind != ResultKind::Kept)
+      return nullptr;
+    auto found = readers.find(result.index);
+    return found == readers.end() ? nullptr : &found->second;
+  }
   Encoding &wantedBy(const PlannedFunction::ValuePlan::Use &use) {
     return use.op < 0 ? out.results[use.operand]
                       : out.ops[use.op].operands[use.operand];
@@ -349,8 +364,8 @@ private:
       change = change || !(wantedBy(use) == produced);
       takers = takers || takesFinished(use);
     }
-    takers = takers && produced.partial != Partial::None;
-    if (!change && !takers) { // the common case: every use takes it as it is
+    const bool partial = produced.partial != Partial::None;
+    if (!change && !(takers && partial)) { // the common case
       valuePlan.reshards.served.assign(valuePlan.uses.size(), 0);
       return true;
     }
@@ -365,14 +380,21 @@ private:
       Encoding finished = produced;
       finished.partial = Partial::None;
       finished.partialAxes.clear();
-      for (const ReshardStep &step : valuePlan.reshards.steps)
-        if (step.result.partial == Partial::None) {
+      const std::vector<ReshardStep> &steps = valuePlan.reshards.steps;
+      for (const ReshardStep &step : steps)
+        if (partial && step.result.partial == Partial::None) {
           finished = step.result;
           break;
         }
-      for (const auto &use : valuePlan.uses)
-        if (takesFinished(use))
-          wantedBy(use) = finished;
+      for (const auto &use : valuePlan.uses) {
+        if (!takesFinished(use))
+          continue;
+        wantedBy(use) = finished;
+        const Encoding *reader = wantedByReader(use);
+        for (const ReshardStep &step : steps)
+          if (reader && step.result == *reader)
+            wantedBy(use) = step.result;
+      }
       wanted.clear();
     }
     for (const auto &use : valuePlan.uses)
@@ -422,7 +444,35 @@ private:
   PlannedFunction &out;
   std::string &why;
   std::vector<int> producer; ///< per value its op, -1 for arguments
+  std::map<int32_t, Encoding> readers; ///< by index of kept value
 };
+
+/// Per kept value that every op of the weight gradient reads in one encoding,
+/// this encoding.
+std::map<int32_t, Encoding> keptReadersOf(const Plan &plan,
+                                          const Function &weightGrad) {
+  std::map<int32_t, Encoding> readers;
+  for (const Argument &argument : weightGrad.arguments) {
+    if (argument.kind != ArgKind::Kept)
+      continue;
+    std::optional<Encoding> wanted;
+    bool single = true;
+    for (const Op &op : weightGrad.ops)
+      for (size_t i = 0; i < op.operands.size(); ++i) {
+        if (op.operands[i] != argument.value)
+          continue;
+        Encoding encoding;
+        for (int factor : op.space.operands[i])
+          encoding.dims.push_back(
+              axesOf(plan, op.segment, op.space.factors[factor].role));
+        single = single && (!wanted || *wanted == encoding);
+        wanted = std::move(encoding);
+      }
+    if (wanted && single)
+      readers.emplace(argument.index, std::move(*wanted));
+  }
+  return readers;
+}
 
 /// Encodings of the results of `kind`, by their index.
 std::vector<Encoding> encodingsOf(const Function &function,
@@ -451,7 +501,7 @@ bool planVariant(const Plan &plan, const Kind &kind, const KindVariant &variant,
   std::vector<Encoding> saved =
       encodingsOf(variant.forward, planned.forward, ResultKind::Saved);
   if (!FunctionPlanner(plan, kind, variant.dataGrad, planned.dataGrad, why)
-           .run(saved, {}))
+           .run(saved, {}, keptReadersOf(plan, variant.weightGrad)))
     return false;
   std::vector<Encoding> kept =
       encodingsOf(variant.dataGrad, planned.dataGrad, ResultKind::Kept);

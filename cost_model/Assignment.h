@@ -98,7 +98,9 @@ struct PlannedVariant {
 /// - a ParameterGrad result and the Loss stay partial;
 /// - a Saved or Kept result is wanted as the value stands once its partial is
 ///   finished (the first reshard that clears it), and adds no collective other
-///   than that finish.
+///   than that finish; a Kept result is kept in the encoding in which the weight
+///   gradient reads it, if the data gradient makes that version for itself
+///   (under sp: a gathered gradient is not gathered twice).
 /// Returns false with `why` if planReshards fails.
 bool planVariant(const Plan &plan, const Kind &kind, const KindVariant &variant,
                  PlannedVariant &planned, std::string &why);

@@ -118,7 +118,8 @@ private:
     return needed;
   }
 
-  /// Values of the data gradient that the weight gradient uses, in order.
+  /// Values of the data gradient that the weight gradient uses, in order: dy
+  /// among them, so that a plan may keep the version of it that it has gathered.
   SmallVector<Value> keptOf(ArrayRef<Operation *> dataOps,
                             ArrayRef<Operation *> weightOps) const {
     llvm::DenseSet<Value> used(backward.parameterGrads.begin(),
@@ -126,6 +127,8 @@ private:
     for (Operation *op : weightOps)
       used.insert(op->operand_begin(), op->operand_end());
     SmallVector<Value> kept;
+    if (backward.dy && used.contains(backward.dy))
+      kept.push_back(backward.dy);
     for (Operation *op : dataOps)
       for (Value result : op->getResults())
         if (used.contains(result))

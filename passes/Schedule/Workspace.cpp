@@ -87,8 +87,14 @@ private:
   void takeKeptArguments(model::KindOp function) {
     for (BlockArgument argument : function.getBody().front().getArguments()) {
       model::ArgAttr attr = function.getModelArg(argument.getArgNumber());
-      if (attr.getKind() != model::ArgKind::Kept ||
-          !kept.contains(attr.getIndex()))
+      if (attr.getKind() != model::ArgKind::Kept)
+        continue;
+      if (auto outside = keptOutside.find(attr.getIndex());
+          outside != keptOutside.end()) {
+        addresses[argument] = outside->second;
+        continue;
+      }
+      if (!kept.contains(attr.getIndex()))
         continue;
       Buffer &buffer = buffers[kept[attr.getIndex()]];
       buffer.members.push_back(argument);
@@ -97,13 +103,18 @@ private:
   }
   void giveKeptResults(model::KindOp function) {
     kept.clear();
+    keptOutside.clear();
     for (OpOperand &operand : function.getReturn()->getOpOperands()) {
       model::ResAttr attr = function.getModelRes(operand.getOperandNumber());
       if (attr.getKind() != model::ResultKind::Kept)
         continue;
       auto found = bufferOf.find(operand.get());
-      if (found == bufferOf.end())
+      if (found == bufferOf.end()) { // an argument: it stays where it is
+        if (auto address = addresses.find(operand.get());
+            address != addresses.end())
+          keptOutside[attr.getIndex()] = address->second;
         continue;
+      }
       kept[attr.getIndex()] = found->second;
       Buffer &buffer = buffers[found->second];
       buffer.interval.last = std::max(buffer.interval.last, now - 1);
@@ -143,6 +154,7 @@ private:
   std::vector<Buffer> buffers;
   llvm::DenseMap<Value, size_t> bufferOf; ///< of op results
   llvm::DenseMap<int64_t, size_t> kept;   ///< by index, of the function before
+  llvm::DenseMap<int64_t, Address> keptOutside; ///< those that are arguments
 };
 
 } // namespace

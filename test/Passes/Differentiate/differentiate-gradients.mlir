@@ -29,7 +29,7 @@ model.kind @embed(
 // three results; a bias gradient is a column sum. q, k and v are made of one
 // value, so their gradients are summed, in the segment they share.
 // CHECK-LABEL: model.kind @attention.none.data_grad(
-// CHECK: %[[DO:.*]] = model.contract %{{.*}}, %{{.*}} in attention {spec = "sbh,hngd->sbngd"}
+// CHECK: %[[DO:.*]] = model.contract %[[DY:.*]], %{{.*}} in attention {spec = "sbh,hngd->sbngd"}
 // CHECK-NEXT: %[[DQ:.*]], %[[DK:.*]], %[[DV:.*]] = model.attention_grad %[[DO]], %{{.*}} in attention {causal = true, scale = 5.000000e-01 : f64}
 // CHECK-NEXT: %[[XV:.*]] = model.contract %[[DV]], %{{.*}} in attention {spec = "sbnd,ndh->sbh"}
 // CHECK-NEXT: %[[XK:.*]] = model.contract %[[DK]], %{{.*}} in attention {spec = "sbnd,ndh->sbh"}
@@ -37,7 +37,7 @@ model.kind @embed(
 // CHECK-NEXT: %[[DQR:.*]] = model.rope %[[DQ]] in attention {inverse = true, letters = "sbngd", theta = 1.000000e+04 : f64}
 // CHECK-NEXT: %[[XQ:.*]] = model.contract %[[DQR]], %{{.*}} in attention {spec = "sbngd,ngdh->sbh"}
 // CHECK-NEXT: %[[DX:.*]] = model.add %[[KV]], %[[XQ]] in attention {letters = "sbh"}
-// CHECK-NEXT: model.return %[[DX]], %[[DK]], %[[DV]], %[[DQR]]
+// CHECK-NEXT: model.return %[[DX]], %[[DY]], %[[DK]], %[[DV]], %[[DQR]]
 
 // CHECK-LABEL: model.kind @attention.none.weight_grad(
 // CHECK-DAG: model.contract %{{.*}} {spec = "sbh,sbngd->hngd"}

@@ -17,7 +17,7 @@
 // CHECK-NEXT: %[[DA:.*]] = model.contract %[[DY]]
 // CHECK-NEXT: %[[DU:.*]] = model.gelu_grad %[[DA]], %[[UP]]
 // CHECK-NEXT: %[[DX:.*]] = model.contract %[[DU]]
-// CHECK-NEXT: model.return %[[DX]], %[[ACT]], %[[DU]]
+// CHECK-NEXT: model.return %[[DX]], %[[DY]], %[[ACT]], %[[DU]]
 
 // CHECK-LABEL: model.kind @layer.full.data_grad(
 // CHECK-NEXT: %[[UP:.*]] = model.contract %{{.*}} label "up"

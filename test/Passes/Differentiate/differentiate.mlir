@@ -23,7 +23,8 @@ module attributes {sw.phase = "imported"} {
 // CHECK-NEXT: %[[Z:.*]] = model.add %[[X]], %[[Y]]
 // CHECK-NEXT: model.return %[[Z]], %[[N]], %[[R]]
 
-// dx = dy + norm'(dy p^T). The gradient of the norm's output is kept for dw.
+// dx = dy + norm'(dy p^T). The gradient of the norm's output is kept for dw,
+// and so is dy.
 // CHECK-LABEL: model.kind @layer.none.data_grad(
 // CHECK-SAME: %[[DY:[a-z0-9]+]]: tensor<5x1x4xf32> {model.arg = #model.arg<stream_grad, 0>}
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<5x1x4xf32> {model.arg = #model.arg<stream_in, 0>}
@@ -31,19 +32,20 @@ module attributes {sw.phase = "imported"} {
 // CHECK-SAME: %[[W:[a-z0-9]+]]: tensor<4xf32> {model.arg = #model.arg<parameter, 0>}
 // CHECK-SAME: %[[P:[a-z0-9]+]]: tensor<4x4xf32> {model.arg = #model.arg<parameter, 1>}
 // CHECK-SAME: -> (tensor<5x1x4xf32> {model.res = #model.res<stream_grad, 0>}
-// CHECK-SAME: tensor<5x1x4xf32> {model.res = #model.res<kept, 0>})
+// CHECK-SAME: tensor<5x1x4xf32> {model.res = #model.res<kept, 0>}
+// CHECK-SAME: tensor<5x1x4xf32> {model.res = #model.res<kept, 1>})
 // CHECK-NEXT: %[[DN:.*]] = model.contract %[[DY]], %[[P]] in mlp {spec = "sbh,fh->sbf"}
 // CHECK-NEXT: %[[DX:.*]] = model.rms_norm_grad %[[DN]], %[[X]], %[[W]], %[[R]] in stream
 // CHECK-NEXT: %[[SUM:.*]] = model.add %[[DY]], %[[DX]] in stream {letters = "sbh"}
-// CHECK-NEXT: model.return %[[SUM]], %[[DN]]
+// CHECK-NEXT: model.return %[[SUM]], %[[DY]], %[[DN]]
 
 // Everything else, parameters in order.
 // CHECK-LABEL: model.kind @layer.none.weight_grad(
-// CHECK-SAME: %[[DY:[a-z0-9]+]]: tensor<5x1x4xf32> {model.arg = #model.arg<stream_grad, 0>}
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<5x1x4xf32> {model.arg = #model.arg<stream_in, 0>}
 // CHECK-SAME: %[[N:[a-z0-9]+]]: tensor<5x1x4xf32> {model.arg = #model.arg<saved, 0>}
 // CHECK-SAME: %[[R:[a-z0-9]+]]: tensor<5x1xf32> {model.arg = #model.arg<saved, 1>}
-// CHECK-SAME: %[[DN:[a-z0-9]+]]: tensor<5x1x4xf32> {model.arg = #model.arg<kept, 0>}
+// CHECK-SAME: %[[DY:[a-z0-9]+]]: tensor<5x1x4xf32> {model.arg = #model.arg<kept, 0>}
+// CHECK-SAME: %[[DN:[a-z0-9]+]]: tensor<5x1x4xf32> {model.arg = #model.arg<kept, 1>}
 // CHECK-SAME: -> (tensor<4xf32> {model.res = #model.res<parameter_grad, 0>}
 // CHECK-SAME: tensor<4x4xf32> {model.res = #model.res<parameter_grad, 1>})
 // CHECK-NEXT: %[[DP:.*]] = model.contract %[[DY]], %[[N]] in mlp {spec = "sbh,sbf->fh"}
@@ -62,11 +64,12 @@ module attributes {sw.phase = "imported"} {
 // CHECK-SAME: -> (tensor<5x1x4xf32> {model.res = #model.res<stream_out, 0>}) attributes
 // CHECK: model.return %{{[a-z0-9]+}} :
 // CHECK-LABEL: model.kind @layer.full.data_grad(
+// CHECK-SAME: %[[DY:[a-z0-9]+]]: tensor<5x1x4xf32> {model.arg = #model.arg<stream_grad, 0>}
 // CHECK-NEXT: %[[N:.*]], %[[R:.*]] = model.rms_norm %{{.*}} in stream label "norm"
 // CHECK-NEXT: %[[DN:.*]] = model.contract
 // CHECK-NEXT: model.rms_norm_grad %[[DN]], %{{.*}}, %{{.*}}, %[[R]]
 // CHECK-NEXT: %[[SUM:.*]] = model.add
-// CHECK-NEXT: model.return %[[SUM]], %[[N]], %[[R]], %[[DN]]
+// CHECK-NEXT: model.return %[[SUM]], %[[DY]], %[[N]], %[[R]], %[[DN]]
 // CHECK-LABEL: model.kind @layer.full.weight_grad(
 // CHECK-NOT: model.arg<saved
 // CHECK: model.return

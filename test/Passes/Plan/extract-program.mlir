@@ -26,7 +26,7 @@
 // CHECK: ["f", "sum", 4]
 // CHECK: "kernel": "gemm",
 // CHECK: "results": {{\[\[}}2, "sbh"]],
-// CHECK: "results": {{\[\[}}"stream_grad", 0, 2]],
+// CHECK: "results": {{\[\[}}"stream_grad", 0, 2], ["kept", 0, 0]],
 
 // The forward pass saves nothing: x is enough for dw.
 // CHECK: "forward": {
@@ -39,7 +39,7 @@
 // A gradient of parameters has the precision in which gradients accumulate.
 // CHECK: "policy": "none",
 // CHECK-NEXT: "weight_grad": {
-// CHECK-NEXT: "arguments": {{\[\[}}"stream_grad", 0, 0], ["stream_in", 0, 1]],
+// CHECK-NEXT: "arguments": {{\[\[}}"stream_in", 0, 0], ["kept", 0, 1]],
 // CHECK: "result_precision": ["grad"],
 // CHECK: "results": {{\[\[}}"parameter_grad", 0, 2]],
 // CHECK: ["grad", [4, "ffn"], [7, "hidden"]]

@@ -62,6 +62,11 @@ TEST_CASE("the vocabulary is padded to a multiple of 128 * tp") {
   CHECK(paddedVocab(50257, 1) == 50304);
   CHECK(paddedVocab(50257, 8) == 51200);
   CHECK(paddedVocab(1024, 8) == 1024);
+  // Vocabularies with added tokens, which no degree divides.
+  CHECK(paddedVocab(32001, 2) == 32256);
+  CHECK(paddedVocab(49159, 2) == 49408);
+  CHECK(paddedVocab(65535, 4) == 65536);
+  CHECK(paddedVocab(151665, 8) == 152576);
   Plan plan = planFor(smallLlama(), 1, 2, 4, false, 0, 3);
   CHECK(plannedSize(plan, Role::Batch, 1) == 6);
   CHECK(plannedSize(plan, Role::Vocab, 1000) == 1024);
@@ -140,9 +145,9 @@ TEST_CASE("a transformer layer under tp has Megatron's collectives") {
 }
 
 // Korthikanti et al., arXiv:2205.05198, section 4.2.2: forward 2 all-gathers
-// and 2 reduce-scatters. Backward the conjugates, and the gathered activations
-// are not kept, so weight gradients gather again: the two norm outputs, and
-// the two stream gradients that dwo and dwd use.
+// and 2 reduce-scatters. Backward the conjugates. Gathered activations are not
+// saved, so weight gradients gather the two norm outputs again; the two stream
+// gradients that dwo and dwd use are kept as the data gradient gathered them.
 TEST_CASE("a transformer layer under tp and sp scatters instead of reducing") {
   Program program = smallLlama();
   Plan plan = planFor(program, 1, 2, 4, true);
@@ -152,12 +157,14 @@ TEST_CASE("a transformer layer under tp and sp scatters instead of reducing") {
         Counts{{"all_gather", 2}, {"reduce_scatter", 2}});
   CHECK(count(p.dataGrad) ==
         Counts{{"all_gather", 2}, {"reduce_scatter", 2}});
-  CHECK(count(p.weightGrad) == Counts{{"all_gather", 4}});
+  CHECK(count(p.weightGrad) == Counts{{"all_gather", 2}});
 
   // Full: attn_norm and mlp_norm are gathered and o_proj scattered once more.
   p = planned(plan, dense, Recompute::Full);
   CHECK(count(p.dataGrad) ==
         Counts{{"all_gather", 4}, {"reduce_scatter", 3}});
+  // The norm outputs were gathered for the recomputation: nothing is left.
+  CHECK(count(p.weightGrad) == Counts{});
 
   // Norm weights see only this rank's tokens: partial over tp too.
   p = planned(plan, dense);

@@ -374,7 +374,7 @@ KindVariant denseVariant(const std::map<char, int64_t> &sizes,
 
   const Precision grad = Precision::Grad;
   std::vector<ValueId> g(letters.size());
-  ValueId wdy = wg.argument(ArgKind::StreamGrad, 0, "sbh");
+  ValueId wdy = back.keep(dy);
   g[N1] = rmsNormWeightGrad(wg, back.keep(dn1), back.weight(x),
                             back.weight(norm1[1]));
   ValueId n1 = back.weight(norm1[0]), n2 = back.weight(norm2[0]);
