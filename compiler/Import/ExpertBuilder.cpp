@@ -85,26 +85,25 @@ Value ModelBuilder::latentAttention(KindBuilder &kind, Value h,
   }
   auto query = [&](const char *symbol, char part, int64_t first) {
     const std::string letters = std::string("ng") + part + width;
-    Value weight = weights(symbol, queries, letters.c_str(),
-                           Segment::Attention, n * wide, columns,
-                           {groups * wide * columns, wide * columns, columns,
-                            1},
-                           first, "num_attention_heads");
+    Value weight =
+        weights(symbol, queries, letters.c_str(), Segment::Attention, n * wide,
+                columns, {groups * wide * columns, wide * columns, columns, 1},
+                first, "num_attention_heads");
     kind.section(Segment::Attention, "num_attention_heads");
-    return kind.contract(source, weight,
-                         from + "," + letters + "->sbng" + part, symbol);
+    return kind.contract(source, weight, from + "," + letters + "->sbng" + part,
+                         symbol);
   };
   Value q = query("q_nope", 'o', 0);
   Value qRope = query("q_rope", 'r', low.nope);
 
   // Keys and values.
   const int64_t latentRows = low.kvRank + low.rope;
-  Value downKv = weights("kv_a_proj", "kv_a_proj_with_mqa", "lh",
-                         Segment::Stream, latentRows, hidden, {hidden, 1}, 0,
-                         "kv_lora_rank");
-  Value downRope = weights("k_rope_proj", "kv_a_proj_with_mqa", "rh",
-                           Segment::Stream, latentRows, hidden, {hidden, 1},
-                           low.kvRank, "qk_rope_head_dim");
+  Value downKv =
+      weights("kv_a_proj", "kv_a_proj_with_mqa", "lh", Segment::Stream,
+              latentRows, hidden, {hidden, 1}, 0, "kv_lora_rank");
+  Value downRope =
+      weights("k_rope_proj", "kv_a_proj_with_mqa", "rh", Segment::Stream,
+              latentRows, hidden, {hidden, 1}, low.kvRank, "qk_rope_head_dim");
   kind.section(Segment::Stream, "kv_lora_rank");
   Value latentKv = kind.contract(h, downKv, "sbh,lh->sbl", "kv_down");
   Value kRope = kind.contract(h, downRope, "sbh,rh->sbr", "k_rope_down");
@@ -112,9 +111,9 @@ Value ModelBuilder::latentAttention(KindBuilder &kind, Value h,
   const int64_t both = low.nope + low.value;
   auto up = [&](const char *symbol, const char *letters, const char *contract,
                 int64_t first, const char *key) {
-    Value weight = weights(symbol, "kv_b_proj", letters, Segment::Attention,
-                           n * both, low.kvRank,
-                           {both * low.kvRank, low.kvRank, 1}, first, key);
+    Value weight =
+        weights(symbol, "kv_b_proj", letters, Segment::Attention, n * both,
+                low.kvRank, {both * low.kvRank, low.kvRank, 1}, first, key);
     kind.section(Segment::Attention, key);
     return kind.contract(latentKv, weight, contract, symbol);
   };
@@ -129,12 +128,12 @@ Value ModelBuilder::latentAttention(KindBuilder &kind, Value h,
       kind.type("sbngw"), kind.type("sbng"), q, qRope, k, kRope, v,
       kind.segment(), kind.string("core_attention"),
       kind.attributes().getF64FloatAttr(spec.attentionScale));
-  ParameterSpec o = matrix("o_proj", prefix + "o_proj.weight", "hngw",
-                           Segment::Attention, {hidden, n * low.value},
-                           spec.keys.heads);
+  ParameterSpec o =
+      matrix("o_proj", prefix + "o_proj.weight", "hngw", Segment::Attention,
+             {hidden, n * low.value}, spec.keys.heads);
   o.initScale = residualScale();
-  return kind.contract(core.getOutput(), kind.parameter(o),
-                       "sbngw,hngw->sbh", "o_proj");
+  return kind.contract(core.getOutput(), kind.parameter(o), "sbngw,hngw->sbh",
+                       "o_proj");
 }
 
 Value ModelBuilder::sinkAttention(KindBuilder &kind, Value q, Value k, Value v,
@@ -167,13 +166,13 @@ Value ModelBuilder::experts(KindBuilder &kind, Value h) {
 
   // The choice.
   kind.section(Segment::Router, e.countKey);
-  Value router = kind.parameter(parameter("router", e.router + ".weight", "xh",
-                                          Segment::Router, {e.count, hidden},
-                                          e.countKey));
+  Value router =
+      kind.parameter(parameter("router", e.router + ".weight", "xh",
+                               Segment::Router, {e.count, hidden}, e.countKey));
   Value logits = kind.contract(h, router, "sbh,xh->sbx", "router");
   auto zeroVector = [&](const char *symbol, const std::string &name) {
-    ParameterSpec p = parameter(symbol, name, "x", Segment::Router, {e.count},
-                                e.countKey);
+    ParameterSpec p =
+        parameter(symbol, name, "x", Segment::Router, {e.count}, e.countKey);
     p.init = Init::Zeros;
     p.initScale = 0;
     return kind.parameter(p);
@@ -247,10 +246,10 @@ Value ModelBuilder::experts(KindBuilder &kind, Value h) {
                      std::move(strides), offset);
     p.init = Init::Zeros;
     p.initScale = 0;
-    return kind.make<ExpertBiasOp>(kind.type(letters), value,
-                                   kind.parameter(p), order.getSorted(),
-                                   weightsOfRows, kind.segment(),
-                                   kind.string(symbol), kind.string(letters));
+    return kind.make<ExpertBiasOp>(kind.type(letters), value, kind.parameter(p),
+                                   order.getSorted(), weightsOfRows,
+                                   kind.segment(), kind.string(symbol),
+                                   kind.string(letters));
   };
   const int64_t m = e.ffn;
   ParameterSpec wg, wu;
@@ -260,15 +259,15 @@ Value ModelBuilder::experts(KindBuilder &kind, Value h) {
     wg = expertMatrix("expert_gate", e.gate, "xmh", shape, strides, 0);
     wu = expertMatrix("expert_up", e.gate, "xmh", shape, strides, 1);
   } else {
-    wg = expertMatrix("expert_gate", e.gate, "xmh", {e.count, m, hidden}, {},
-                      0);
+    wg =
+        expertMatrix("expert_gate", e.gate, "xmh", {e.count, m, hidden}, {}, 0);
     wu = expertMatrix("expert_up", e.up, "xmh", {e.count, m, hidden}, {}, 0);
   }
   Value gate = contract(rows, kind.parameter(wg), "ch,xmh->cm", "expert_gate");
   Value up = contract(rows, kind.parameter(wu), "ch,xmh->cm", "expert_up");
   if (e.bias) {
-    gate = bias(gate, "expert_gate_bias", e.gateUpBias, "cm",
-                {e.count, 2 * m}, {2 * m, 2}, 0, Value());
+    gate = bias(gate, "expert_gate_bias", e.gateUpBias, "cm", {e.count, 2 * m},
+                {2 * m, 2}, 0, Value());
     up = bias(up, "expert_up_bias", e.gateUpBias, "cm", {e.count, 2 * m},
               {2 * m, 2}, 1, Value());
   }
@@ -280,8 +279,8 @@ Value ModelBuilder::experts(KindBuilder &kind, Value h) {
       e.interleaved || e.downTransposed
           ? expertMatrix("expert_down", e.down, "xhm", {e.count, m, hidden},
                          {m * hidden, 1, hidden}, 0)
-          : expertMatrix("expert_down", e.down, "xhm", {e.count, hidden, m},
-                         {}, 0);
+          : expertMatrix("expert_down", e.down, "xhm", {e.count, hidden, m}, {},
+                         0);
   wd.initScale = residualScale();
   Value result = contract(act, kind.parameter(wd), "cm,xhm->ch", "expert_down");
   if (e.bias)
@@ -305,8 +304,8 @@ Value ModelBuilder::experts(KindBuilder &kind, Value h) {
   };
   Value sg = sharedMatrix("shared_gate", ".gate_proj.weight", "fh",
                           {e.sharedFfn, hidden});
-  Value su = sharedMatrix("shared_up", ".up_proj.weight", "fh",
-                          {e.sharedFfn, hidden});
+  Value su =
+      sharedMatrix("shared_up", ".up_proj.weight", "fh", {e.sharedFfn, hidden});
   Value sd = sharedMatrix("shared_down", ".down_proj.weight", "hf",
                           {hidden, e.sharedFfn});
   kind.section(Segment::Mlp, e.widthKey);
@@ -318,11 +317,11 @@ Value ModelBuilder::experts(KindBuilder &kind, Value h) {
     ParameterSpec p = parameter("shared_expert_gate", e.sharedGateName, "h",
                                 Segment::Stream, {1, hidden}, e.widthKey);
     kind.section(Segment::Stream, e.widthKey);
-    Value logit = kind.contract(h, kind.parameter(p), "sbh,h->sb",
-                                "shared_gate_logit");
-    shared = kind.make<SigmoidGateOp>(kind.type("sbh"), shared, logit,
-                                      kind.segment(),
-                                      kind.string("shared_gated"));
+    Value logit =
+        kind.contract(h, kind.parameter(p), "sbh,h->sb", "shared_gate_logit");
+    shared =
+        kind.make<SigmoidGateOp>(kind.type("sbh"), shared, logit,
+                                 kind.segment(), kind.string("shared_gated"));
   }
   kind.section(Segment::Stream, spec.keys.hidden);
   return kind.add(result, shared, "sbh", "experts_sum");
@@ -359,12 +358,13 @@ Value ModelBuilder::laterLoss(KindBuilder &kind, Value x, Value labels,
       kind.embedding(labels, kind.parameter(lookup), "mtp_embedding");
   Value e = norm(embedded, "mtp_embedding_norm");
   Value s = norm(x, "mtp_stream_norm");
-  Value we = half("mtp_proj_embedding", 0), ws = half("mtp_proj_stream", hidden);
+  Value we = half("mtp_proj_embedding", 0),
+        ws = half("mtp_proj_stream", hidden);
   kind.section(Segment::Stream, spec.keys.hidden);
-  Value joined = kind.add(
-      kind.contract(e, we, "sbh,ih->sbi", "mtp_proj_embedding"),
-      kind.contract(s, ws, "sbh,ih->sbi", "mtp_proj_stream"), "sbi",
-      "mtp_joined");
+  Value joined =
+      kind.add(kind.contract(e, we, "sbh,ih->sbi", "mtp_proj_embedding"),
+               kind.contract(s, ws, "sbh,ih->sbi", "mtp_proj_stream"), "sbi",
+               "mtp_joined");
   joined = layerBody(kind, spec.kinds.back(), joined);
   Value h = norm(joined, "mtp_final_norm");
   kind.section(Segment::Head, spec.keys.vocab);
@@ -374,8 +374,7 @@ Value ModelBuilder::laterLoss(KindBuilder &kind, Value x, Value labels,
       kind.make<NextTokensOp>(kind.type("sb", /*index=*/true), labels,
                               kind.segment(), kind.string("mtp_labels"));
   Value loss = kind.crossEntropy(logits, next);
-  cast<TokenLossOp>(loss.getDefiningOp())
-      .setScale(APFloat(spec.mtpLossScale));
+  cast<TokenLossOp>(loss.getDefiningOp()).setScale(APFloat(spec.mtpLossScale));
   return loss;
 }
 

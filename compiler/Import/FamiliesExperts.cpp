@@ -64,10 +64,10 @@ void setExpertLayers(ModelSpec &spec, const std::vector<bool> &experts) {
   LayerKind dense = like, moe = like;
   moe.name = "moe";
   moe.experts = true;
-  const bool any = std::find(experts.begin(), experts.end(), true) !=
-                   experts.end();
-  const bool all = std::find(experts.begin(), experts.end(), false) ==
-                   experts.end();
+  const bool any =
+      std::find(experts.begin(), experts.end(), true) != experts.end();
+  const bool all =
+      std::find(experts.begin(), experts.end(), false) == experts.end();
   spec.stack.clear();
   spec.kinds.clear();
   if (!all || experts.empty())
@@ -238,8 +238,8 @@ void readDeepseek(FamilyReader &reader, std::string_view architecture,
   double magnitude = 1;
   if (rope.scaling && rope.scaling->type == RopeScaling::Type::Yarn)
     magnitude = rope.scaling->allDimFactor;
-  spec.attentionScale = magnitude * magnitude /
-                        std::sqrt(static_cast<double>(spec.headDim));
+  spec.attentionScale =
+      magnitude * magnitude / std::sqrt(static_cast<double>(spec.headDim));
 
   ExpertSpec &experts = spec.experts;
   readExperts(reader, "n_routed_experts", "moe_intermediate_size", 0);
@@ -262,10 +262,10 @@ void readDeepseek(FamilyReader &reader, std::string_view architecture,
       reader.text("topk_method", third ? "noaux_tc" : "greedy");
   if (method != "noaux_tc" && method != "greedy" &&
       method != "group_limited_greedy")
-    reader.unsupported("topk_method",
-                       "expected \"noaux_tc\", \"greedy\" or "
-                       "\"group_limited_greedy\", but got " +
-                           shown(json(method)) + ", which is not supported");
+    reader.unsupported("topk_method", "expected \"noaux_tc\", \"greedy\" or "
+                                      "\"group_limited_greedy\", but got " +
+                                          shown(json(method)) +
+                                          ", which is not supported");
   experts.balancingBias = method == "noaux_tc";
   const int64_t groups = reader.sizeOrNull("n_group", maxExperts, 1);
   const int64_t top = reader.sizeOrNull("topk_group", maxExperts, 1);
@@ -274,12 +274,12 @@ void readDeepseek(FamilyReader &reader, std::string_view architecture,
     experts.topGroups = std::max<int64_t>(top, 1);
     if (experts.count > 0 && (experts.count % experts.groups != 0 ||
                               experts.topGroups > experts.groups))
-      reader.malformed("n_group",
-                       "expected a divisor of n_routed_experts (" +
-                           std::to_string(experts.count) +
-                           ") that is at least topk_group (" +
-                           std::to_string(experts.topGroups) + "), but got " +
-                           std::to_string(experts.groups));
+      reader.malformed("n_group", "expected a divisor of n_routed_experts (" +
+                                      std::to_string(experts.count) +
+                                      ") that is at least topk_group (" +
+                                      std::to_string(experts.topGroups) +
+                                      "), but got " +
+                                      std::to_string(experts.groups));
   }
   if (reader.find("num_nextn_predict_layers") &&
       reader.config()["num_nextn_predict_layers"] != 0)

@@ -79,10 +79,9 @@ IterationSpace RouteOp::getIterationSpace() {
            : letter == 'b' ? FactorKind::Parallel
                            : FactorKind::Full;
   };
-  return makeIterationSpace(*this, KernelClass::RowNorm, getDimLetters(),
-                            kindOf,
-                            {Precision::Stat, Precision::Index,
-                             Precision::Stat});
+  return makeIterationSpace(
+      *this, KernelClass::RowNorm, getDimLetters(), kindOf,
+      {Precision::Stat, Precision::Index, Precision::Stat});
 }
 Values RouteOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
   const bool auxiliary = getAuxLoss().convertToDouble() != 0;
@@ -101,7 +100,8 @@ Values RouteOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
 LogicalResult RouteOp::verify() {
   if (failed(verifyDimLetters(*this, getDimLetters())))
     return failure();
-  const int64_t experts = dimOf(getLogits(), 2), choices = dimOf(getWeights(), 2);
+  const int64_t experts = dimOf(getLogits(), 2),
+                choices = dimOf(getWeights(), 2);
   if (choices > experts) // route_c1
     return emitOpError() << "expected at most as many choices as experts ("
                          << experts << "), but got " << choices;
@@ -138,9 +138,9 @@ IterationSpace DispatchOp::getIterationSpace() {
                             parallel, {Precision::Compute}, {true, false});
 }
 Values DispatchOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
-  Value dinput = CombineOp::create(builder, getLoc(), getInput().getType(),
-                                   gradients[0], getExperts(),
-                                   getSegmentAttr(), StringAttr());
+  Value dinput =
+      CombineOp::create(builder, getLoc(), getInput().getType(), gradients[0],
+                        getExperts(), getSegmentAttr(), StringAttr());
   return {dinput, Value()};
 }
 LogicalResult DispatchOp::verify() {
@@ -155,9 +155,9 @@ IterationSpace CombineOp::getIterationSpace() {
                             parallel, {Precision::Compute}, {true, false});
 }
 Values CombineOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
-  Value drows = DispatchOp::create(builder, getLoc(), getRows().getType(),
-                                   gradients[0], getExperts(),
-                                   getSegmentAttr(), StringAttr());
+  Value drows =
+      DispatchOp::create(builder, getLoc(), getRows().getType(), gradients[0],
+                         getExperts(), getSegmentAttr(), StringAttr());
   return {drows, Value()};
 }
 LogicalResult CombineOp::verify() {
@@ -261,8 +261,7 @@ Values GroupedContractOp::buildGradient(OpBuilder &builder,
 LogicalResult GroupedContractOp::verify() {
   auto [operands, result] = getSpec().split("->");
   if (!getSpec().contains("->") || result.contains("->") ||
-      result.contains(',') ||
-      operands.count(',') != 1) // grouped_contract_c3
+      result.contains(',') || operands.count(',') != 1) // grouped_contract_c3
     return emitOpError() << "expected spec to have the form "
                             "\"letters,letters->letters\", but got \""
                          << getSpec() << "\"";
@@ -426,9 +425,9 @@ DimLetters LatentAttentionOp::getDimLetters() {
   return {{"sbngo", "sbngr", "tbno", "tbr", "tbnw"}, {"sbngw", "sbng"}};
 }
 IterationSpace LatentAttentionOp::getIterationSpace() {
-  IterationSpace space = makeIterationSpace(
-      *this, KernelClass::Attention, getDimLetters(), fullAt("torw"),
-      {Precision::Compute, Precision::Stat});
+  IterationSpace space =
+      makeIterationSpace(*this, KernelClass::Attention, getDimLetters(),
+                         fullAt("torw"), {Precision::Compute, Precision::Stat});
   space.causal = true;
   return space;
 }
@@ -466,9 +465,9 @@ IterationSpace LatentAttentionGradOp::getIterationSpace() {
            : letter == 'b'                ? FactorKind::Parallel
                                           : FactorKind::Full;
   };
-  IterationSpace space = makeIterationSpace(
-      *this, KernelClass::AttentionGrad, getDimLetters(), kindOf,
-      std::vector<Precision>(5, Precision::Compute));
+  IterationSpace space =
+      makeIterationSpace(*this, KernelClass::AttentionGrad, getDimLetters(),
+                         kindOf, std::vector<Precision>(5, Precision::Compute));
   space.causal = true;
   return space;
 }
@@ -482,9 +481,9 @@ DimLetters SinkAttentionOp::getDimLetters() {
   return {{"sbngd", "tbnd", "tbnd", "ng"}, {"sbngd", "sbng"}};
 }
 IterationSpace SinkAttentionOp::getIterationSpace() {
-  IterationSpace space = makeIterationSpace(
-      *this, KernelClass::Attention, getDimLetters(), fullAt("td"),
-      {Precision::Compute, Precision::Stat});
+  IterationSpace space =
+      makeIterationSpace(*this, KernelClass::Attention, getDimLetters(),
+                         fullAt("td"), {Precision::Compute, Precision::Stat});
   space.causal = true;
   space.window = getWindow().value_or(0);
   return space;
@@ -494,9 +493,8 @@ Values SinkAttentionOp::buildGradient(OpBuilder &builder,
   auto gradient = AttentionGradOp::create(
       builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(),
       gradients[0], getQ(), getK(), getV(), getOutput(), getLse(),
-      getSegmentAttr(), StringAttr(), builder.getBoolAttr(true),
-      getScaleAttr(), getWindowAttr(), FloatAttr(), FloatAttr(),
-      IntegerAttr());
+      getSegmentAttr(), StringAttr(), builder.getBoolAttr(true), getScaleAttr(),
+      getWindowAttr(), FloatAttr(), FloatAttr(), IntegerAttr());
   Value dsinks = SinkGradOp::create(builder, getLoc(), getSinks().getType(),
                                     gradients[0], getOutput(), getLse(),
                                     getSinks(), getSegmentAttr(), StringAttr());
@@ -536,8 +534,7 @@ IterationSpace ClipOp::getIterationSpace() {
 Values ClipOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
   Value dx = ClipGradOp::create(builder, getLoc(), getInput().getType(),
                                 gradients[0], getInput(), getSegmentAttr(),
-                                StringAttr(), getLettersAttr(),
-                                getLimitAttr());
+                                StringAttr(), getLettersAttr(), getLimitAttr());
   return {dx};
 }
 /// clip_c1

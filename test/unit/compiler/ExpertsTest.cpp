@@ -72,6 +72,24 @@ const std::string qwen3Coder = R"({"model_type": "qwen3_moe",
   "rope_theta": 10000000, "router_aux_loss_coef": 0.0, "vocab_size": 151936,
   "max_position_embeddings": 262144})";
 
+const std::string qwen3Small = R"({"model_type": "qwen3_moe",
+  "hidden_size": 2048, "intermediate_size": 6144, "head_dim": 128,
+  "moe_intermediate_size": 768, "num_experts": 128, "num_experts_per_tok": 8,
+  "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
+  "norm_topk_prob": true, "vocab_size": 151936,
+  "max_position_embeddings": 40960})";
+
+// A shared expert with a gate of its own.
+const std::string qwen2Moe = R"({"model_type": "qwen2_moe",
+  "hidden_size": 2048, "intermediate_size": 5632,
+  "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632,
+  "num_experts": 60, "num_experts_per_tok": 4, "num_hidden_layers": 24,
+  "num_attention_heads": 16, "num_key_value_heads": 16,
+  "norm_topk_prob": false, "decoder_sparse_step": 1,
+  "use_sliding_window": false, "sliding_window": 32768,
+  "max_window_layers": 21, "vocab_size": 151936,
+  "max_position_embeddings": 8192})";
+
 const std::string olmoe = R"({"model_type": "olmoe", "hidden_size": 2048,
   "intermediate_size": 1024, "num_experts": 64, "num_experts_per_tok": 8,
   "num_hidden_layers": 16, "num_attention_heads": 16,
@@ -154,6 +172,10 @@ TEST_CASE("totals and active counts of published models") {
        "1 embed 1 dense 26 moe 1 head"},
       {"Qwen3-Coder 480B", qwen3Coder, 480154875392, 35474765312,
        "1 embed 62 moe 1 head"},
+      {"Qwen3 30B-A3B", qwen3Small, 30532122624, 3353032704,
+       "1 embed 48 moe 1 head"},
+      {"Qwen1.5-MoE A2.7B", qwen2Moe, 14315784192, 2689173504,
+       "1 embed 24 moe 1 head"},
       {"OLMoE 1B-7B", olmoe, 6919161856, 1282017280, "1 embed 16 moe 1 head"},
       {"DBRX", dbrx, 131596523520, 36469708800, "1 embed 40 moe 1 head"},
       {"gpt-oss-120b", gptOss, 116829156672, 5711982912, nullptr},
@@ -258,8 +280,7 @@ TEST_CASE("Mixtral 8x7B on 8 ranks with ep 8, by hand") {
   // 1024, two norms, a router of 8 * 4096.
   const int64_t expert = 3 * 4096 * 14336;
   const int64_t rest = 2 * 4096 * 4096 + 2 * 4096 * 1024 + 2 * 4096 + 8 * 4096;
-  const int64_t parameters =
-      32 * (expert + rest) + 2 * 32000 * 4096 + 4096;
+  const int64_t parameters = 32 * (expert + rest) + 2 * 32000 * 4096 + 4096;
   CHECK(ledger.memory.parameters == Bytes(2 * parameters));
 
   // Experts' gradients are whole on their rank; all others are summed over dp.
@@ -288,8 +309,8 @@ TEST_CASE("two groups of experts: their gradients are summed over edp alone") {
   CHECK(entryOf(ledger, Collective::ReduceScatter, "dp", Phase::Reduce).calls >
         0);
   // Two of 16 ranks hold the same expert: half of its state each.
-  const ParameterBlock block = parameterBlock(
-      plan, program.kinds[kindIndex(program, "moe")]);
+  const ParameterBlock block =
+      parameterBlock(plan, program.kinds[kindIndex(program, "moe")]);
   CHECK(block.buckets.back().shards == 2);
   CHECK(block.buckets.front().shards == 16);
 }
@@ -314,8 +335,8 @@ TEST_CASE("tensor parallel experts gather rows and scatter their sums") {
 TEST_CASE("full recomputation sends the rows again") {
   const Program program = programOf(mixtral, 1024);
   const Ledger none = predictLedger(program, planOf(program, 8, 1, 8, 1), 0);
-  const Ledger full = predictLedger(
-      program, planOf(program, 8, 1, 8, 1, Recompute::Full), 0);
+  const Ledger full =
+      predictLedger(program, planOf(program, 8, 1, 8, 1, Recompute::Full), 0);
   // There again, with weights and experts, but not back.
   CHECK(entryOf(full, Collective::AllToAll, "ep", Phase::DataGrad).calls ==
         entryOf(none, Collective::AllToAll, "ep", Phase::DataGrad).calls +
@@ -363,8 +384,8 @@ TEST_CASE("what a config of experts may not say") {
         std::string::npos);
   CHECK(messages(with(deepseekV3, "\"n_group\": 8", "\"n_group\": 7"))
             .find("a divisor of n_routed_experts (256)") != std::string::npos);
-  CHECK(messages(with(deepseekV3, "noaux_tc", "other"))
-            .find("topk_method") != std::string::npos);
+  CHECK(messages(with(deepseekV3, "noaux_tc", "other")).find("topk_method") !=
+        std::string::npos);
   CHECK(messages(with(qwen3Coder, "\"mlp_only_layers\": []",
                       "\"mlp_only_layers\": [62]"))
             .find("mlp_only_layers") != std::string::npos);

@@ -25,8 +25,8 @@ Plan planOf(int64_t dp, int64_t tp, int64_t ep, int64_t etp, bool sp = true) {
 std::string meshText(const Plan &plan) {
   std::string text;
   for (const MeshAxis &axis : plan.mesh)
-    text += (text.empty() ? "" : " ") + axis.name + "=" +
-            std::to_string(axis.size);
+    text +=
+        (text.empty() ? "" : " ") + axis.name + "=" + std::to_string(axis.size);
   return text;
 }
 
@@ -119,10 +119,8 @@ TEST_CASE("rows and experts share the axes of the rule table") {
 
 TEST_CASE("rows travel by an all-to-all, and with etp by a gather behind it") {
   const Plan plan = planOf(4, 4, 4, 2);
-  const Encoding token{{axesOf(plan, Segment::Router, Role::Rows), {}},
-                       Partial::None,
-                       {},
-                       {}};
+  const Encoding token{
+      {axesOf(plan, Segment::Router, Role::Rows), {}}, Partial::None, {}, {}};
   Encoding expert{{axesOf(plan, Segment::Experts, Role::Rows), {}},
                   Partial::None,
                   {},
@@ -193,15 +191,15 @@ TEST_CASE("an all-to-all of one node, by hand and as measured") {
         Approx(22 + bytes / 2 / (50e9 * 0.95) * 1e6));
   // Eight copies of a token over two nodes: 1 - 1/2^8 of the tokens cross once
   // instead of 4 times each; all copies are made inside the node.
-  CHECK(exchangeTime(hardware, Bytes(268435456), {16, 8, 2, 1}, 8, true)
-            .count() *
-            1e6 ==
-        Approx(22 + std::max(wire * (1 + 12e6 / (bytes + 12e6)),
-                             bytes / 8 * (1 - 1.0 / 256) / (50e9 * 0.95) *
-                                 1e6)));
-  CHECK(exchangeTime(hardware, Bytes(268435456), {8, 8, 1, 1}, 8, true).count() *
-            1e6 ==
-        Approx(time(bytes, {8, 8, 1, 1})));
+  CHECK(
+      exchangeTime(hardware, Bytes(268435456), {16, 8, 2, 1}, 8, true).count() *
+          1e6 ==
+      Approx(22 + std::max(wire * (1 + 12e6 / (bytes + 12e6)),
+                           bytes / 8 * (1 - 1.0 / 256) / (50e9 * 0.95) * 1e6)));
+  CHECK(
+      exchangeTime(hardware, Bytes(268435456), {8, 8, 1, 1}, 8, true).count() *
+          1e6 ==
+      Approx(time(bytes, {8, 8, 1, 1})));
   // More bytes are never faster, and nothing to send takes no time.
   double last = 0;
   for (double size = 1024; size < 1e9; size *= 2) {

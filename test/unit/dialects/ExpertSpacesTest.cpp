@@ -23,8 +23,8 @@ std::string text(const cost::IterationSpace &space) {
     const char *mark = factor.kind == cost::FactorKind::Parallel ? ":"
                        : factor.kind == cost::FactorKind::Sum    ? "+"
                                                                  : "!";
-    out += std::string(" ") + factor.letter + mark +
-           std::to_string(factor.size);
+    out +=
+        std::string(" ") + factor.letter + mark + std::to_string(factor.size);
   }
   out += " |";
   for (cost::Precision precision : space.resultPrecision)
