@@ -17,6 +17,7 @@ const char *clusterOfGpu(std::string_view gpu);
 
 struct MeasuredOutcome {
   std::string group;       ///< device, kernel or collective, dtype
+  std::string source;      ///< as the row states it; may be empty
   std::string shape;       ///< for people
   std::string unsupported; ///< empty if predicted
   double measuredSeconds = 0, predictedSeconds = 0;

@@ -56,6 +56,8 @@ bool forEachLine(std::string_view text, std::string_view file,
       continue;
     JsonObject object(root, where + "#", failure);
     MeasuredOutcome outcome;
+    if (object.has("source"))
+      outcome.source = object.string("source");
     each(object, outcome);
     if (!outcome.unsupported.empty()) {
       ++report.unsupported[outcome.unsupported];
@@ -262,6 +264,7 @@ std::string measuredJson(const MeasuredReport &report) {
       row["unsupported"] = outcome.unsupported;
     } else {
       row["group"] = outcome.group;
+      row["source"] = outcome.source;
       row["measured_seconds"] = outcome.measuredSeconds;
       row["predicted_seconds"] = outcome.predictedSeconds;
     }
