@@ -150,13 +150,21 @@ void FunctionEmitter::emitMatmul(rt::MatmulOp op) {
         address(op.getC()), flag(op.getAccumulate())});
 }
 
-Value *FunctionEmitter::attentionShape(ArrayRef<int64_t> sizes, double scale,
-                                       bool causal) {
+template <typename OpTy> Value *FunctionEmitter::attentionShape(OpTy op) {
   SmallVector<Constant *> fields;
-  for (int64_t size : sizes)
+  auto real = [&](std::optional<llvm::APFloat> value) {
+    fields.push_back(ConstantFP::get(builder.getDoubleTy(),
+                                     value ? value->convertToDouble() : 0.0));
+  };
+  for (int64_t size : op.getShape())
     fields.push_back(builder.getInt64(size));
-  fields.push_back(ConstantFP::get(builder.getDoubleTy(), scale));
-  fields.push_back(builder.getInt32(causal));
+  real(op.getScale());
+  fields.push_back(builder.getInt32(op.getCausal()));
+  fields.push_back(cast<Constant>(mask(op.getHeadAxesAttr())));
+  fields.push_back(builder.getInt64(op.getWindow().value_or(0)));
+  real(op.getSoftcap());
+  real(op.getAlibi());
+  fields.push_back(builder.getInt64(op.getAlibiHeads().value_or(0)));
   Constant *value = ConstantStruct::getAnon(fields);
   [[maybe_unused]] const StructLayout *layout =
       module.getDataLayout().getStructLayout(
@@ -166,6 +174,10 @@ Value *FunctionEmitter::attentionShape(ArrayRef<int64_t> sizes, double scale,
              offsetof(sw_rt_attention_shape, scale) &&
          layout->getElementOffset(7) ==
              offsetof(sw_rt_attention_shape, causal) &&
+         layout->getElementOffset(8) ==
+             offsetof(sw_rt_attention_shape, head_axes) &&
+         layout->getElementOffset(12) ==
+             offsetof(sw_rt_attention_shape, alibi_heads) &&
          "sw_rt_attention_shape has another layout");
   auto *global =
       new GlobalVariable(module, value->getType(), /*isConstant=*/true,
@@ -177,8 +189,7 @@ Value *FunctionEmitter::attentionShape(ArrayRef<int64_t> sizes, double scale,
 void FunctionEmitter::emitAttention(rt::AttentionFwdOp op) {
   call("sw_rt_attention_fwd",
        {context, dtype(op.getDtype()),
-        attentionShape(op.getShape(), op.getScale().convertToDouble(),
-                       op.getCausal()),
+        attentionShape(op),
         address(op.getQ()), address(op.getK()), address(op.getV()),
         address(op.getO()), address(op.getLse())});
 }
@@ -186,8 +197,7 @@ void FunctionEmitter::emitAttention(rt::AttentionFwdOp op) {
 void FunctionEmitter::emitAttentionGrad(rt::AttentionBwdOp op) {
   call("sw_rt_attention_bwd",
        {context, dtype(op.getDtype()),
-        attentionShape(op.getShape(), op.getScale().convertToDouble(),
-                       op.getCausal()),
+        attentionShape(op),
         address(op.getDO()), address(op.getQ()), address(op.getK()),
         address(op.getV()), address(op.getO()), address(op.getLse()),
         address(op.getDq()), address(op.getDk()), address(op.getDv())});

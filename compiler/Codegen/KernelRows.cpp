@@ -33,6 +33,9 @@ private:
   RowOp &push(Operation *op, RowOpKind kind);
   LogicalResult addNorm(Operation *op, RowOpKind kind, StringRef letters,
                         double eps = 0);
+  /// `columns`: letters of a row.
+  LogicalResult addRmsNorm(Operation *op, RowOpKind kind, StringRef columns,
+                           bool unitOffset, double eps = 0);
   LogicalResult addMap(Operation *op, RowOpKind kind, StringRef letters,
                        bool approximate = false);
   LogicalResult addLogits(Operation *op, RowOpKind kind, int64_t valid,
@@ -108,6 +111,32 @@ LogicalResult KernelReader::addNorm(Operation *op, RowOpKind kind,
   return setRows(op, 0, letters.take_back(), row);
 }
 
+LogicalResult KernelReader::addRmsNorm(Operation *op, RowOpKind kind,
+                                       StringRef columns, bool unitOffset,
+                                       double eps) {
+  RowOp &row = push(op, kind);
+  row.eps = eps;
+  row.unitOffset = unitOffset;
+  return setRows(op, 0, columns, row);
+}
+
+static GateKind gateKind(model::Gate gate) {
+  switch (gate) {
+  case model::Gate::Silu:
+    return GateKind::Silu;
+  case model::Gate::Gelu:
+    return GateKind::Gelu;
+  case model::Gate::GeluTanh:
+    return GateKind::GeluTanh;
+  }
+  return GateKind::Silu;
+}
+
+/// Letters of a row of an RMS norm.
+template <typename OpTy> static StringRef columnsOf(OpTy op) {
+  return op.getColumns().value_or(op.getLetters().take_back());
+}
+
 LogicalResult KernelReader::addMap(Operation *op, RowOpKind kind,
                                    StringRef letters, bool approximate) {
   RowOp &row = push(op, kind);
@@ -163,12 +192,14 @@ LogicalResult KernelReader::setRope(model::RopeOp op, RowOp &row) {
                scaling.originalMaxPositions);
   }
   row.headDim = typeOf(op.getInput()).getShape().back();
-  if (row.headDim % 2 != 0)
-    return op.emitOpError() << "expected an even head width, but got "
-                            << row.headDim;
+  const int64_t rotated = op.getRotaryDim().value_or(row.headDim);
+  if (rotated % 2 != 0)
+    return op.emitOpError() << "expected an even rotated width, but got "
+                            << rotated;
   row.inverse = op.getInverse();
+  row.interleaved = op.getInterleaved();
   row.inverseFrequencies = ropeInverseFrequencies(
-      op.getTheta().convertToDouble(), row.headDim, scaling);
+      op.getTheta().convertToDouble(), rotated, scaling);
   if (failed(setRows(op, 0, columns, row)))
     return failure();
   return setOrigin(op, "s", result.program.outer, result.position);
@@ -179,10 +210,39 @@ LogicalResult KernelReader::readOp(Operation *op) {
     return addMap(op, RowOpKind::Add, add.getLetters());
   if (auto bias = dyn_cast<model::BiasAddOp>(op))
     return setRows(op, 0, bias.getBiasLetters(), push(op, RowOpKind::BiasAdd));
-  if (auto swiglu = dyn_cast<model::SwigluOp>(op))
-    return addMap(op, RowOpKind::Swiglu, swiglu.getLetters());
-  if (auto grad = dyn_cast<model::SwigluGradOp>(op))
-    return addMap(op, RowOpKind::SwigluGrad, grad.getLetters());
+  // Results of addMap and push stay where they are: one op at a time is added.
+  auto last = [&]() -> RowOp & { return result.program.ops.back(); };
+  if (auto swiglu = dyn_cast<model::SwigluOp>(op)) {
+    LogicalResult added = addMap(op, RowOpKind::Swiglu, swiglu.getLetters());
+    last().gate = gateKind(swiglu.getGateKind());
+    return added;
+  }
+  if (auto grad = dyn_cast<model::SwigluGradOp>(op)) {
+    LogicalResult added = addMap(op, RowOpKind::SwigluGrad, grad.getLetters());
+    last().gate = gateKind(grad.getGateKind());
+    return added;
+  }
+  if (auto relu = dyn_cast<model::ReluOp>(op))
+    return addMap(op, RowOpKind::Relu, relu.getLetters());
+  if (auto grad = dyn_cast<model::ReluGradOp>(op))
+    return addMap(op, RowOpKind::ReluGrad, grad.getLetters());
+  auto addScaled = [&](RowOpKind kind, StringRef letters, APFloat scale) {
+    LogicalResult added = addMap(op, kind, letters);
+    last().scale = scale.convertToDouble();
+    return added;
+  };
+  if (auto scale = dyn_cast<model::ScaleOp>(op))
+    return addScaled(RowOpKind::Scale, scale.getLetters(), scale.getFactor());
+  if (auto cap = dyn_cast<model::SoftcapOp>(op))
+    return addScaled(RowOpKind::Softcap, cap.getLetters(), cap.getCap());
+  if (auto grad = dyn_cast<model::SoftcapGradOp>(op))
+    return addScaled(RowOpKind::SoftcapGrad, grad.getLetters(), grad.getCap());
+  if (auto fill = dyn_cast<model::FillOp>(op)) {
+    RowOp &row = push(op, RowOpKind::Fill);
+    row.scale = fill.getValue().convertToDouble();
+    row.width = typeOf(fill.getResult()).getNumElements();
+    return success();
+  }
   if (auto gelu = dyn_cast<model::GeluOp>(op))
     return addMap(op, RowOpKind::Gelu, gelu.getLetters(),
                   gelu.getApproximate());
@@ -190,12 +250,14 @@ LogicalResult KernelReader::readOp(Operation *op) {
     return addMap(op, RowOpKind::GeluGrad, grad.getLetters(),
                   grad.getApproximate());
   if (auto norm = dyn_cast<model::RmsNormOp>(op))
-    return addNorm(op, RowOpKind::RmsNorm, norm.getLetters(),
-                   norm.getEps().convertToDouble());
+    return addRmsNorm(op, RowOpKind::RmsNorm, columnsOf(norm),
+                      norm.getUnitOffset(), norm.getEps().convertToDouble());
   if (auto grad = dyn_cast<model::RmsNormGradOp>(op))
-    return addNorm(op, RowOpKind::RmsNormGrad, grad.getLetters());
+    return addRmsNorm(op, RowOpKind::RmsNormGrad, columnsOf(grad),
+                      grad.getUnitOffset());
   if (auto grad = dyn_cast<model::RmsNormWeightGradOp>(op))
-    return addNorm(op, RowOpKind::RmsNormWeightGrad, grad.getLetters());
+    return addRmsNorm(op, RowOpKind::RmsNormWeightGrad, columnsOf(grad),
+                      /*unitOffset=*/false);
   if (auto norm = dyn_cast<model::LayerNormOp>(op))
     return addNorm(op, RowOpKind::LayerNorm, norm.getLetters(),
                    norm.getEps().convertToDouble());
@@ -212,8 +274,12 @@ LogicalResult KernelReader::readOp(Operation *op) {
     const bool isGrad = isa<model::AddPositionsGradOp>(op);
     RowOp &row = push(op, isGrad ? RowOpKind::AddPositionsGrad
                                  : RowOpKind::AddPositions);
-    if (isGrad)
+    if (auto grad = dyn_cast<model::AddPositionsGradOp>(op)) {
       row.tableRows = typeOf(op->getResult(0)).getDimSize(0);
+      row.tableOffset = grad.getOffset();
+    } else {
+      row.tableOffset = cast<model::AddPositionsOp>(op).getOffset();
+    }
     if (failed(setRows(op, 0, "h", row)))
       return failure();
     return setOrigin(op, "s", result.program.outer, result.position);

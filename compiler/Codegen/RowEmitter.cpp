@@ -18,6 +18,12 @@ static void emitRowOp(RowContext &context, size_t number) {
   case RowOpKind::SwigluGrad:
   case RowOpKind::Gelu:
   case RowOpKind::GeluGrad:
+  case RowOpKind::Relu:
+  case RowOpKind::ReluGrad:
+  case RowOpKind::Scale:
+  case RowOpKind::Softcap:
+  case RowOpKind::SoftcapGrad:
+  case RowOpKind::Fill:
   case RowOpKind::AddPositions:
     return emitMap(context, op);
   case RowOpKind::Rope:
@@ -120,8 +126,8 @@ static Function *emitFunction(const RowProgram &program, Module &module,
   context.ropeTables.resize(program.ops.size());
   for (size_t op = 0; op < program.ops.size(); ++op)
     if (program.ops[op].kind == RowOpKind::Rope) {
-      auto *table =
-          ArrayType::get(context.type, program.ops[op].headDim / 2);
+      auto *table = ArrayType::get(
+          context.type, program.ops[op].inverseFrequencies.size());
       context.ropeTables[op].first = builder.CreateAlloca(table);
       context.ropeTables[op].second = builder.CreateAlloca(table);
     }

@@ -84,6 +84,31 @@ static Value *emitGeluSlope(RowContext &context, Value *x, bool approximate) {
   return b.CreateFAdd(gate, b.CreateFMul(x, slope));
 }
 
+/// act(x) = x * gate, and its slope.
+static Value *emitGate(RowContext &context, GateKind kind, Value *x) {
+  if (kind == GateKind::Silu)
+    return context.sigmoid(x);
+  return emitGeluGate(context, x, kind == GateKind::GeluTanh);
+}
+static Value *emitGateSlope(RowContext &context, GateKind kind, Value *x) {
+  IRBuilder<> &b = context.builder;
+  if (kind != GateKind::Silu)
+    return emitGeluSlope(context, x, kind == GateKind::GeluTanh);
+  // silu' = sigmoid * (1 + x * (1 - sigmoid)).
+  Value *sigmoid = context.sigmoid(x);
+  return b.CreateFMul(
+      sigmoid, b.CreateFAdd(context.real(1),
+                            b.CreateFMul(x, b.CreateFSub(context.real(1),
+                                                         sigmoid))));
+}
+
+/// tanh(x) = 2 sigmoid(2 x) - 1: exact to a rounding of 1.
+static Value *emitTanh(RowContext &context, Value *x) {
+  IRBuilder<> &b = context.builder;
+  Value *sigmoid = context.sigmoid(b.CreateFMul(context.real(2), x));
+  return b.CreateFSub(b.CreateFMul(context.real(2), sigmoid), context.real(1));
+}
+
 /// Row operand `number` at column `c`; vectors of a whole width have no rows.
 static Values emitMapValues(RowContext &context, const RowOp &op,
                             ArrayRef<Value *> x) {
@@ -94,19 +119,34 @@ static Values emitMapValues(RowContext &context, const RowOp &op,
   case RowOpKind::AddPositions:
     return {b.CreateFAdd(x[0], x[1])};
   case RowOpKind::Swiglu:
-    return {b.CreateFMul(b.CreateFMul(x[0], context.sigmoid(x[0])), x[1])};
+    return {b.CreateFMul(b.CreateFMul(x[0], emitGate(context, op.gate, x[0])),
+                         x[1])};
   case RowOpKind::SwigluGrad: {
-    // silu' = sigmoid * (1 + gate * (1 - sigmoid)).
     Value *dy = x[0], *gate = x[1], *up = x[2];
-    Value *sigmoid = context.sigmoid(gate);
-    Value *slope = b.CreateFMul(
-        sigmoid,
-        b.CreateFAdd(
-            context.real(1),
-            b.CreateFMul(gate, b.CreateFSub(context.real(1), sigmoid))));
-    return {b.CreateFMul(b.CreateFMul(dy, up), slope),
-            b.CreateFMul(dy, b.CreateFMul(gate, sigmoid))};
+    return {b.CreateFMul(b.CreateFMul(dy, up),
+                         emitGateSlope(context, op.gate, gate)),
+            b.CreateFMul(dy, b.CreateFMul(gate,
+                                          emitGate(context, op.gate, gate)))};
   }
+  case RowOpKind::Relu:
+    return {b.CreateSelect(b.CreateFCmpOGT(x[0], context.real(0)), x[0],
+                           context.real(0))};
+  case RowOpKind::ReluGrad:
+    return {b.CreateSelect(b.CreateFCmpOGT(x[1], context.real(0)), x[0],
+                           context.real(0))};
+  case RowOpKind::Scale:
+    return {b.CreateFMul(context.real(op.scale), x[0])};
+  case RowOpKind::Softcap:
+    return {b.CreateFMul(
+        context.real(op.scale),
+        emitTanh(context, b.CreateFMul(context.real(1 / op.scale), x[0])))};
+  case RowOpKind::SoftcapGrad: {
+    Value *bounded = b.CreateFMul(context.real(1 / op.scale), x[1]);
+    return {b.CreateFMul(
+        x[0], b.CreateFSub(context.real(1), b.CreateFMul(bounded, bounded)))};
+  }
+  case RowOpKind::Fill:
+    return {context.real(op.scale)};
   case RowOpKind::Gelu:
     return {b.CreateFMul(x[0], emitGeluGate(context, x[0], op.approximate))};
   case RowOpKind::GeluGrad:
@@ -127,8 +167,10 @@ void emitMap(RowContext &context, const RowOp &op) {
   if (op.kind == RowOpKind::AddPositions)
     operands[1] = context.at(
         context.buffer(op.operands[1]),
-        b.CreateMul(b.CreateAdd(context.positionOrigin, context.outer),
-                    context.count(op.width)));
+        b.CreateMul(
+            b.CreateAdd(b.CreateAdd(context.positionOrigin, context.outer),
+                        context.count(op.tableOffset)),
+            context.count(op.width)));
   for (int number : op.results)
     results.push_back(context.rowOf(number, op.width));
 

@@ -24,6 +24,14 @@ static Value *emitInverseRoot(RowContext &context, Value *mean, double eps) {
                                    b.CreateFAdd(mean, context.real(eps))));
 }
 
+/// Weight of a column: w, or 1 + w.
+static Value *emitWeight(RowContext &context, const RowOp &op, Value *weights,
+                         Value *column) {
+  Value *weight = context.load(weights, column);
+  return op.unitOffset ? context.builder.CreateFAdd(context.real(1), weight)
+                       : weight;
+}
+
 /// rstd = 1 / sqrt(mean(x^2) + eps); y = x * rstd * w.
 static void emitRmsNorm(RowContext &context, const RowOp &op) {
   IRBuilder<> &b = context.builder;
@@ -38,8 +46,9 @@ static void emitRmsNorm(RowContext &context, const RowOp &op) {
   context.store(op, rstd, context.buffer(op.results[1]), context.row);
   emitLoop(b, context.count(op.width), [&](Value *column) {
     Value *normal = b.CreateFMul(context.load(x, column), rstd);
-    context.store(op, b.CreateFMul(normal, context.load(weight, column)), y,
-                  column);
+    context.store(
+        op, b.CreateFMul(normal, emitWeight(context, op, weight, column)), y,
+        column);
   });
 }
 
@@ -53,7 +62,7 @@ static void emitRmsNormGrad(RowContext &context, const RowOp &op) {
   Value *dx = context.rowOf(op.results[0], op.width);
   auto weighted = [&](Value *column) {
     return b.CreateFMul(context.load(dy, column),
-                        context.load(weight, column));
+                        emitWeight(context, op, weight, column));
   };
   Value *mean = emitRowMean(context, op.width, [&](Value *column) {
     return b.CreateFMul(weighted(column), context.load(x, column));

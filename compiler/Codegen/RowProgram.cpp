@@ -20,6 +20,12 @@ bool reducesRows(RowOpKind kind) {
   case RowOpKind::SwigluGrad:
   case RowOpKind::Gelu:
   case RowOpKind::GeluGrad:
+  case RowOpKind::Relu:
+  case RowOpKind::ReluGrad:
+  case RowOpKind::Scale:
+  case RowOpKind::Softcap:
+  case RowOpKind::SoftcapGrad:
+  case RowOpKind::Fill:
   case RowOpKind::AddPositions:
   case RowOpKind::Rope:
   case RowOpKind::RmsNorm:

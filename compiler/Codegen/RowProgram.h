@@ -20,17 +20,26 @@ namespace shardwright::codegen {
 
 enum class Element { F32, F64 };
 
+/// Activation of a gated unit.
+enum class GateKind { Silu, Gelu, GeluTanh };
+
 /// In the formulas x, y, ... are elements of a row, `row` numbers rows, `c`
 /// columns, `s` is row / inner. Operands and results in the order written.
 enum class RowOpKind {
   // Maps.
   Add,        ///< (x, y) -> x + y
   BiasAdd,    ///< (x, bias[width]) -> x + bias
-  Swiglu,     ///< (gate, up) -> gate * sigmoid(gate) * up
+  Swiglu,     ///< (gate, up) -> act(gate) * up
   SwigluGrad, ///< (dy, gate, up) -> dgate, dup
   Gelu,       ///< (x) -> gelu(x), tanh form if `approximate`, else erf
   GeluGrad,   ///< (dy, x) -> dx
-  AddPositions, ///< (x, table[p, width]) -> x + table[origin + s]
+  Relu,       ///< (x) -> max(x, 0)
+  ReluGrad,   ///< (dy, y) -> dy where y > 0, else 0
+  Scale,      ///< (x) -> scale * x
+  Softcap,    ///< (x) -> scale * tanh(x / scale)
+  SoftcapGrad, ///< (dy, y) -> dy * (1 - (y / scale)^2)
+  Fill,       ///< () -> scale
+  AddPositions, ///< (x, table[p, width]) -> x + table[origin + s + tableOffset]
   Rope,       ///< (x) -> x rotated by position, per head of headDim columns
   // Norms: reduce along the row, then map.
   RmsNorm,       ///< (x, w[width]) -> y, rstd[row]
@@ -62,13 +71,18 @@ struct RowOp {
   /// Results are added to what their buffers hold.
   bool accumulate = false;
   double eps = 0;            ///< norms
-  double scale = 1;          ///< SoftmaxGrad, TokenLoss
+  double scale = 1;          ///< SoftmaxGrad, TokenLoss, Scale; cap; filling
   int64_t validColumns = 0;  ///< cross entropy, global
   int64_t tableRows = 0;     ///< AddPositionsGrad: p
+  int64_t tableOffset = 0;   ///< AddPositions and its gradient
+  GateKind gate = GateKind::Silu; ///< Swiglu and its gradient
+  bool unitOffset = false;   ///< RmsNorm and its gradient: 1 + w, not w
   bool approximate = false;  ///< Gelu
   bool inverse = false;      ///< Rope: rotate back (its gradient)
   int64_t headDim = 0;       ///< Rope
-  std::vector<double> inverseFrequencies = {}; ///< Rope: headDim / 2
+  bool interleaved = false;  ///< Rope: pairs of neighbours, not of halves
+  /// Rope: one per rotated pair of columns; columns past them pass through.
+  std::vector<double> inverseFrequencies = {};
   bool operator==(const RowOp &) const = default;
 };
 

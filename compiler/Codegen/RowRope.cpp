@@ -1,9 +1,10 @@
 //===- RowRope.cpp - Rotary position embedding ----------------------------===//
 //
-// Hugging Face's convention: column i of a head turns with column
-// i + headDim / 2 by the angle position * inverse frequency i. The angles of a
-// position are shared by its rows and heads; they are formed in f64 whatever
-// the element type.
+// Hugging Face's convention: of the r rotated columns of a head, column i turns
+// with column i + r / 2 by the angle position * inverse frequency i; or, if
+// interleaved, column 2i with column 2i + 1. Other columns are copied. The
+// angles of a position are shared by its rows and heads; they are formed in f64
+// whatever the element type.
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/Codegen/RowContext.h"
@@ -13,6 +14,10 @@
 using namespace llvm;
 
 namespace shardwright::codegen {
+
+static Value *pairsOf(RowContext &context, const RowOp &op) {
+  return context.count(static_cast<int64_t>(op.inverseFrequencies.size()));
+}
 
 static GlobalVariable *frequencyTable(RowContext &context, const RowOp &op) {
   Module &module = *context.function->getParent();
@@ -33,7 +38,7 @@ void emitRopeTables(RowContext &context, size_t number) {
   GlobalVariable *frequencies = frequencyTable(context, op);
   Value *position = b.CreateSIToFP(
       b.CreateAdd(context.positionOrigin, context.outer), b.getDoubleTy());
-  emitLoop(b, context.count(op.headDim / 2), [&, cosines = cosines,
+  emitLoop(b, pairsOf(context, op), [&, cosines = cosines,
                                               sines = sines](Value *pair) {
     Value *frequency = b.CreateLoad(
         b.getDoubleTy(),
@@ -58,27 +63,38 @@ void emitRope(RowContext &context, size_t number) {
   auto [cosines, sines] = context.ropeTables[number];
   Value *x = context.rowOf(op.operands[0], op.width);
   Value *y = context.rowOf(op.results[0], op.width);
-  Value *half = context.count(op.headDim / 2);
+  Value *half = pairsOf(context, op);
+  const int64_t rotated = 2 * op.inverseFrequencies.size();
   emitLoop(
       b, context.count(op.width / op.headDim),
       [&, cosines = cosines, sines = sines](Value *head) {
         Value *start = b.CreateMul(head, context.count(op.headDim));
         Value *lowX = context.at(x, start), *lowY = context.at(y, start);
-        Value *highX = context.at(lowX, half), *highY = context.at(lowY, half);
+        Value *apart = op.interleaved ? context.count(1) : half;
+        Value *highX = context.at(lowX, apart);
+        Value *highY = context.at(lowY, apart);
         emitLoop(b, half, [&](Value *pair) {
-          Value *low = context.load(lowX, pair);
-          Value *high = context.load(highX, pair);
+          Value *column =
+              op.interleaved ? b.CreateMul(pair, context.count(2)) : pair;
+          Value *low = context.load(lowX, column);
+          Value *high = context.load(highX, column);
           Value *cosine = context.load(cosines, pair);
           Value *sine = context.load(sines, pair);
           context.store(op,
                         b.CreateFSub(b.CreateFMul(low, cosine),
                                      b.CreateFMul(high, sine)),
-                        lowY, pair);
+                        lowY, column);
           context.store(op,
                         b.CreateFAdd(b.CreateFMul(high, cosine),
                                      b.CreateFMul(low, sine)),
-                        highY, pair);
+                        highY, column);
         });
+        if (rotated < op.headDim)
+          emitLoop(b, context.count(rotated), context.count(op.headDim),
+                   [&](Value *column) {
+                     context.store(op, context.load(lowX, column), lowY,
+                                   column);
+                   });
       });
 }
 

@@ -155,8 +155,10 @@ void emitRowSum(RowContext &context, const RowOp &op) {
               context.count(op.tableRows * op.width));
   const int64_t inner = context.program.inner;
   emitUnits(context, context.program.outer, [&](Value *outer) {
-    Value *row = b.CreateMul(b.CreateAdd(context.positionOrigin, outer),
-                             context.count(op.width));
+    Value *row = b.CreateMul(
+        b.CreateAdd(b.CreateAdd(context.positionOrigin, outer),
+                    context.count(op.tableOffset)),
+        context.count(op.width));
     emitColumns(context, op, b.CreateMul(outer, context.count(inner)), inner,
                 context.at(destination, row));
   });

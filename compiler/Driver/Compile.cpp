@@ -82,6 +82,7 @@ private:
   bool checkTarget();
   bool import();
   bool checkAgainstModel();
+  bool checkCompiled(const cost::Program &program);
   bool lower();
   bool emit(std::string &artifact);
   bool runPasses(llvm::function_ref<void(OpPassManager &)> build);
@@ -156,11 +157,31 @@ bool Compilation::checkAgainstModel() {
   const std::vector<cost::Violation> violations =
       cost::checkPlan(program, plan);
   if (violations.empty())
-    return true;
+    return lastPhase(options.emit) == IrPhase::Differentiated ||
+           checkCompiled(program);
   failure.kind = cost::worstKind(violations);
   for (const cost::Violation &violation : violations)
     failure.messages.push_back(planName + ": " + violation.message);
   return false;
+}
+
+/// Ops that are planned and priced but have no kernel and no collective yet.
+bool Compilation::checkCompiled(const cost::Program &program) {
+  std::string missing;
+  if (program.experts > 0)
+    missing = "routed experts";
+  module->walk([&](Operation *op) {
+    if (isa<model::LatentAttentionOp>(op))
+      missing = missing.empty() ? "latent attention"
+                                : "routed experts and latent attention";
+    return isa<model::LatentAttentionOp>(op) ? WalkResult::interrupt()
+                                             : WalkResult::advance();
+  });
+  if (missing.empty())
+    return true;
+  return refuse(cost::FailureKind::Unsupported,
+                options.modelPath + ": valid, but " + missing +
+                    " cannot be compiled yet; inspect, plan and predict work");
 }
 
 bool Compilation::lower() {

@@ -4,6 +4,8 @@
 #include "compiler/Pipelines/Pipelines.h"
 #include "passes/Plan/ExtractProgram.h"
 
+#include <algorithm>
+
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
@@ -59,9 +61,8 @@ bool programFromSpec(const ModelSpec &spec, int64_t sequence,
 }
 
 ModelSpec specFromShape(const ModelShape &shape) {
-  ModelSpec spec;
+  ModelSpec spec = shape.gated ? llamaSpec() : gpt2Spec();
   spec.name = spec.file = shape.name;
-  spec.family = shape.gated ? ModelFamily::Llama : ModelFamily::Gpt2;
   spec.layers = shape.layers;
   spec.hidden = shape.hidden;
   spec.ffn = shape.ffn;
@@ -73,7 +74,33 @@ ModelSpec specFromShape(const ModelShape &shape) {
   spec.vocab = shape.vocab;
   spec.positions = shape.sequence;
   spec.tied = shape.tied;
-  spec.attentionBias = spec.mlpBias = !shape.gated;
+  spec.latent = shape.latent;
+  if (shape.latent.kvRank > 0) {
+    spec.kvHeads = spec.heads;
+    spec.headDim = shape.latent.nope + shape.latent.rope;
+  }
+  if (shape.experts > 0) {
+    spec.experts.count = shape.experts;
+    spec.experts.topK = shape.topK;
+    spec.experts.ffn = shape.expertFfn;
+    spec.experts.sharedFfn = shape.sharedFfn;
+    spec.experts.normalize = true;
+    if (spec.ffn == 0)
+      spec.ffn = shape.expertFfn;
+    LayerKind moe = spec.kinds[0];
+    moe.name = "moe";
+    moe.experts = true;
+    const int64_t dense = std::min(shape.denseLayers, shape.layers);
+    if (dense == 0)
+      spec.kinds.clear();
+    else
+      spec.stack.push_back({0, dense});
+    if (dense < shape.layers)
+      spec.stack.push_back(
+          {static_cast<int>(spec.kinds.size()), shape.layers - dense});
+    spec.kinds.push_back(moe);
+    spec.mtpLayers = shape.mtpLayers;
+  }
   return spec;
 }
 

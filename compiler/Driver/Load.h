@@ -34,6 +34,13 @@ struct ModelShape {
   int64_t vocab = 0, sequence = 0;
   bool gated = false; ///< gated MLP: built as Llama; else as GPT-2
   bool tied = false;  ///< the head uses the embedding table
+
+  int64_t experts = 0; ///< > 0: routed experts in all but the first layers
+  int64_t topK = 0, expertFfn = 0;
+  int64_t sharedFfn = 0;   ///< width of the shared experts together
+  int64_t denseLayers = 0; ///< first layers that have an ordinary MLP
+  LatentSpec latent;
+  int64_t mtpLayers = 0;
 };
 
 /// The model of the family that is nearest to `shape`: gated models have RMS

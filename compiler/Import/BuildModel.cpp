@@ -14,8 +14,6 @@ OwningOpRef<ModuleOp> buildModel(const ModelSpec &spec, int64_t sequence,
                                  MLIRContext &context) {
   context.getOrLoadDialect<ModelDialect>();
   OpBuilder builder(&context);
-  const char *layersKey =
-      spec.family == ModelFamily::Llama ? "#/num_hidden_layers" : "#/n_layer";
   OwningOpRef<ModuleOp> module =
       ModuleOp::create(NameLoc::get(builder.getStringAttr(spec.file + "#")));
   ModelBuilder(spec, sequence, *module).build();
@@ -25,15 +23,18 @@ OwningOpRef<ModuleOp> buildModel(const ModelSpec &spec, int64_t sequence,
     return builder.getArrayAttr(
         {builder.getStringAttr(kind), builder.getI64IntegerAttr(count)});
   };
-  StackOp::create(
-      builder, NameLoc::get(builder.getStringAttr(spec.file + layersKey)),
-      builder.getArrayAttr(
-          {run("embed", 1), run("dense", spec.layers), run("head", 1)}));
+  SmallVector<Attribute> stack = {run("embed", 1)};
+  for (const LayerRun &layers : spec.stack)
+    stack.push_back(run(spec.kinds[layers.kind].name, layers.count));
+  stack.push_back(run("head", 1));
+  StackOp::create(builder,
+                  NameLoc::get(builder.getStringAttr(spec.file + "#/" +
+                                                     spec.keys.layers)),
+                  builder.getArrayAttr(stack));
 
   SmallVector<NamedAttribute> program = {
       builder.getNamedAttr("name", builder.getStringAttr(spec.name)),
-      builder.getNamedAttr(
-          "family", builder.getStringAttr(std::string(name(spec.family))))};
+      builder.getNamedAttr("family", builder.getStringAttr(spec.family))};
   for (auto [key, value] : std::initializer_list<std::pair<StringRef, int64_t>>{
            {"sequence", sequence},
            {"vocab", spec.vocab},
@@ -45,6 +46,12 @@ OwningOpRef<ModuleOp> buildModel(const ModelSpec &spec, int64_t sequence,
            {"ffn", spec.ffn}})
     program.push_back(
         builder.getNamedAttr(key, builder.getI64IntegerAttr(value)));
+  if (spec.experts.count > 0) {
+    program.push_back(builder.getNamedAttr(
+        "experts", builder.getI64IntegerAttr(spec.experts.count)));
+    program.push_back(builder.getNamedAttr(
+        "top_k", builder.getI64IntegerAttr(spec.experts.topK)));
+  }
   (*module)->setAttr(kProgramAttr, builder.getDictionaryAttr(program));
   (*module)->setAttr("sw.phase", builder.getStringAttr("imported"));
   if (!spec.notes.empty()) {

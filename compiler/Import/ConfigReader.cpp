@@ -108,11 +108,52 @@ private:
 };
 } // namespace
 
+/// Infinity, -Infinity and NaN, which Python writes though JSON has no such
+/// numbers, as strings: a key that matters then says what it found.
+static std::string quoteNonFinite(std::string_view text) {
+  std::string result;
+  bool inString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (inString && text[i] == '\\') {
+      result += text.substr(i, 2);
+      ++i;
+      continue;
+    }
+    if (text[i] == '"')
+      inString = !inString;
+    std::string_view found;
+    if (!inString)
+      for (std::string_view word : {"-Infinity", "Infinity", "NaN"})
+        if (text.substr(i).starts_with(word)) {
+          found = word;
+          break;
+        }
+    if (found.empty()) {
+      result += text[i];
+      continue;
+    }
+    result += '"' + std::string(found) + '"';
+    i += found.size() - 1;
+  }
+  return result;
+}
+
 std::optional<json> parseStrict(std::string_view text, const std::string &file,
                                 Problems &problems) {
   json root;
   StrictSax sax(root);
   bool parsed = json::sax_parse(text.begin(), text.end(), &sax);
+  if (!parsed) {
+    const std::string quoted = quoteNonFinite(text);
+    json other;
+    StrictSax again(other);
+    if (quoted != text &&
+        json::sax_parse(quoted.begin(), quoted.end(), &again)) {
+      parsed = true;
+      sax.duplicates = again.duplicates;
+      root = std::move(other);
+    }
+  }
   auto fail = [&](const std::string &message) {
     problems.malformed = true;
     problems.messages.push_back(message);
@@ -244,7 +285,8 @@ void ConfigReader::only(std::string_view key, const json &wanted) {
     return;
   std::string message =
       "expected " + shown(wanted) + ", but got " + shown(*value);
-  if (value->type() == wanted.type() || wanted.is_null())
+  if (value->type() == wanted.type() || wanted.is_null() ||
+      (value->is_number() && wanted.is_number()))
     unsupported(key, message + ", which is not supported");
   else
     malformed(key, message);

@@ -22,8 +22,8 @@ KindBuilder::KindBuilder(ModuleOp module, const ModelSpec &spec,
   builder.setInsertionPointToEnd(&kind.getBody().front());
 }
 
-Location KindBuilder::locationOf(const char *key) {
-  std::string name = spec.file + "#" + (*key ? "/" : "") + key;
+Location KindBuilder::locationOf(const std::string &key) {
+  std::string name = spec.file + "#" + (key.empty() ? "" : "/") + key;
   return NameLoc::get(StringAttr::get(declarations.getContext(), name));
 }
 
@@ -43,7 +43,7 @@ RankedTensorType KindBuilder::type(StringRef letters, bool index) {
   return RankedTensorType::get(shape, element);
 }
 
-void KindBuilder::section(Segment newSegment, const char *key) {
+void KindBuilder::section(Segment newSegment, const std::string &key) {
   current = newSegment;
   location = locationOf(key);
 }
@@ -103,10 +103,14 @@ Value KindBuilder::biasAdd(Value input, Value bias, StringRef letters,
                            string(biasLetters));
 }
 
-Value KindBuilder::rmsNorm(Value input, Value weight, StringRef label) {
+Value KindBuilder::rmsNorm(Value input, Value weight, StringRef letters,
+                           StringRef columns, StringRef label) {
+  StringAttr wide = columns.size() > 1 ? string(columns) : StringAttr();
   auto norm = RmsNormOp::create(
-      builder, location, type("sbh"), type("sb"), input, weight, segment(),
-      string(label), string("sbh"), builder.getF64FloatAttr(spec.normEps));
+      builder, location, type(letters),
+      type(letters.drop_back(columns.size())), input, weight, segment(),
+      string(label), string(letters), builder.getF64FloatAttr(spec.normEps),
+      builder.getBoolAttr(spec.norm == NormKind::RmsUnitOffset), wide);
   return norm.getOutput();
 }
 
@@ -119,10 +123,11 @@ Value KindBuilder::layerNorm(Value input, Value weight, Value bias,
   return norm.getOutput();
 }
 
-Value KindBuilder::rope(Value input, StringRef letters, StringRef label) {
+Value KindBuilder::rope(Value input, const Rope &settings, StringRef letters,
+                        StringRef label) {
   DictionaryAttr scaling;
-  if (spec.ropeScaling) {
-    const RopeScaling &rope = *spec.ropeScaling;
+  if (settings.scaling) {
+    const RopeScaling &rope = *settings.scaling;
     SmallVector<NamedAttribute> entries;
     auto set = [&](StringRef key, Attribute value) {
       entries.push_back(builder.getNamedAttr(key, value));
@@ -139,32 +144,98 @@ Value KindBuilder::rope(Value input, StringRef letters, StringRef label) {
       set("original_max_position_embeddings",
           builder.getI64IntegerAttr(rope.originalPositions));
       break;
+    case RopeScaling::Type::Yarn:
+      set("rope_type", string("yarn"));
+      set("beta_fast", builder.getF64FloatAttr(rope.betaFast));
+      set("beta_slow", builder.getF64FloatAttr(rope.betaSlow));
+      set("attention_factor", builder.getF64FloatAttr(rope.attentionFactor));
+      set("original_max_position_embeddings",
+          builder.getI64IntegerAttr(rope.originalPositions));
+      break;
     }
     scaling = builder.getDictionaryAttr(entries);
   }
+  IntegerAttr rotated;
+  if (settings.width > 0 && settings.width < spec.headDim)
+    rotated = builder.getI64IntegerAttr(settings.width);
   return RopeOp::create(builder, location, type(letters), input, segment(),
                         string(label), string(letters),
-                        builder.getF64FloatAttr(spec.ropeTheta), scaling,
-                        builder.getBoolAttr(false));
+                        builder.getF64FloatAttr(settings.theta), scaling,
+                        builder.getBoolAttr(false), rotated,
+                        builder.getBoolAttr(settings.interleaved));
 }
 
-Value KindBuilder::attention(Value q, Value k, Value v, StringRef label) {
-  auto op = AttentionOp::create(builder, location, type("sbngd"), type("sbng"),
-                                q, k, v, segment(), string(label),
-                                builder.getBoolAttr(true),
-                                builder.getF64FloatAttr(spec.attentionScale));
+Value KindBuilder::attention(Value q, Value k, Value v, int64_t window,
+                             StringRef label) {
+  auto real = [&](double value) {
+    return value > 0 ? builder.getF64FloatAttr(value) : FloatAttr();
+  };
+  auto integer = [&](bool present, int64_t value) {
+    return present ? builder.getI64IntegerAttr(value) : IntegerAttr();
+  };
+  auto op = AttentionOp::create(
+      builder, location, type("sbngd"), type("sbng"), q, k, v, segment(),
+      string(label), builder.getBoolAttr(true),
+      builder.getF64FloatAttr(spec.attentionScale), integer(window > 0, window),
+      real(spec.attentionSoftcap), real(spec.alibi),
+      integer(spec.alibi > 0, spec.heads));
   return op.getOutput();
 }
 
-Value KindBuilder::swiglu(Value gate, Value up, StringRef label) {
+Value KindBuilder::gated(Value gate, Value up, Activation activation,
+                         StringRef label) {
+  Gate kindOfGate = Gate::Silu;
+  switch (activation) {
+  case Activation::Silu:
+  case Activation::Relu:
+    break;
+  case Activation::Gelu:
+    kindOfGate = Gate::Gelu;
+    break;
+  case Activation::GeluTanh:
+    kindOfGate = Gate::GeluTanh;
+    break;
+  }
   return SwigluOp::create(builder, location, type("sbf"), gate, up, segment(),
-                          string(label), string("sbf"));
+                          string(label), string("sbf"),
+                          GateAttr::get(builder.getContext(), kindOfGate));
 }
 
-Value KindBuilder::gelu(Value input, StringRef label) {
-  return GeluOp::create(builder, location, type("sbf"), input, segment(),
-                        string(label), string("sbf"),
-                        builder.getBoolAttr(!spec.exactGelu));
+Value KindBuilder::activate(Value input, Activation activation,
+                            StringRef label) {
+  if (activation == Activation::Relu)
+    return ReluOp::create(builder, location, type("sbf"), input, segment(),
+                          string(label), string("sbf"));
+  return GeluOp::create(
+      builder, location, type("sbf"), input, segment(), string(label),
+      string("sbf"), builder.getBoolAttr(activation == Activation::GeluTanh));
+}
+
+Value KindBuilder::scale(Value input, double factor, StringRef letters,
+                         StringRef label) {
+  return ScaleOp::create(builder, location, type(letters), input, segment(),
+                         string(label), string(letters),
+                         builder.getF64FloatAttr(factor));
+}
+
+Value KindBuilder::softcap(Value input, double cap, StringRef letters,
+                           StringRef label) {
+  return SoftcapOp::create(builder, location, type(letters), input, segment(),
+                           string(label), string(letters),
+                           builder.getF64FloatAttr(cap));
+}
+
+Value KindBuilder::clip(Value input, double limit, StringRef letters,
+                        StringRef label) {
+  return ClipOp::create(builder, location, type(letters), input, segment(),
+                        string(label), string(letters),
+                        builder.getF64FloatAttr(limit));
+}
+
+Value KindBuilder::fill(double value, StringRef letters) {
+  return FillOp::create(builder, location, type(letters), segment(),
+                        StringAttr(), string(letters),
+                        builder.getF64FloatAttr(value));
 }
 
 Value KindBuilder::embedding(Value ids, Value table, StringRef label) {
@@ -172,9 +243,11 @@ Value KindBuilder::embedding(Value ids, Value table, StringRef label) {
                              segment(), string(label));
 }
 
-Value KindBuilder::addPositions(Value input, Value table, StringRef label) {
+Value KindBuilder::addPositions(Value input, Value table, int64_t offset,
+                                StringRef label) {
   return AddPositionsOp::create(builder, location, type("sbh"), input, table,
-                                segment(), string(label));
+                                segment(), string(label),
+                                builder.getI64IntegerAttr(offset));
 }
 
 Value KindBuilder::crossEntropy(Value logits, Value labelIds) {
@@ -191,13 +264,15 @@ Value KindBuilder::crossEntropy(Value logits, Value labelIds) {
                              builder.getF64FloatAttr(1.0));
 }
 
-void KindBuilder::finish(Value result, ResultKind resultKind) {
-  ReturnOp::create(builder, location, result);
+void KindBuilder::finish(ArrayRef<Value> results, ResultKind resultKind) {
+  ReturnOp::create(builder, location, ValueRange(results));
   kind.setFunctionType(builder.getFunctionType(
-      kind.getBody().front().getArgumentTypes(), {result.getType()}));
+      kind.getBody().front().getArgumentTypes(),
+      SmallVector<Type>(ValueRange(results).getTypes())));
   for (auto [i, attr] : llvm::enumerate(arguments))
     kind.setModelArg(i, attr);
-  kind.setModelRes(0, ResAttr::get(builder.getContext(), resultKind, 0));
+  for (size_t i = 0; i < results.size(); ++i)
+    kind.setModelRes(i, ResAttr::get(builder.getContext(), resultKind, i));
 }
 
 } // namespace shardwright

@@ -27,7 +27,7 @@ struct ParameterSpec {
   model::Init init = model::Init::Normal;
   double initScale = 0;
   std::string shared;
-  const char *key; ///< of the config that the location names
+  std::string key; ///< of the config that the location names
 };
 
 class KindBuilder {
@@ -44,7 +44,7 @@ public:
   mlir::Value parameter(const ParameterSpec &parameter);
 
   /// Ops from here on carry this segment and the location of this key.
-  void section(model::Segment newSegment, const char *key);
+  void section(model::Segment newSegment, const std::string &key);
 
   mlir::Value contract(mlir::Value lhs, mlir::Value rhs, llvm::StringRef spec,
                        llvm::StringRef label);
@@ -53,32 +53,54 @@ public:
   mlir::Value biasAdd(mlir::Value input, mlir::Value bias,
                       llvm::StringRef letters, llvm::StringRef biasLetters,
                       llvm::StringRef label);
+  /// `columns`: the letters that a row goes along.
   mlir::Value rmsNorm(mlir::Value input, mlir::Value weight,
+                      llvm::StringRef letters, llvm::StringRef columns,
                       llvm::StringRef label);
   mlir::Value layerNorm(mlir::Value input, mlir::Value weight, mlir::Value bias,
                         llvm::StringRef label);
-  mlir::Value rope(mlir::Value input, llvm::StringRef letters,
+  mlir::Value rope(mlir::Value input, const Rope &rope, llvm::StringRef letters,
                    llvm::StringRef label);
   mlir::Value attention(mlir::Value q, mlir::Value k, mlir::Value v,
-                        llvm::StringRef label);
-  mlir::Value swiglu(mlir::Value gate, mlir::Value up, llvm::StringRef label);
-  mlir::Value gelu(mlir::Value input, llvm::StringRef label);
+                        int64_t window, llvm::StringRef label);
+  /// act(gate) * up, and act(input); silu stands only in a gate, relu only
+  /// outside of one.
+  mlir::Value gated(mlir::Value gate, mlir::Value up, Activation activation,
+                    llvm::StringRef label);
+  mlir::Value activate(mlir::Value input, Activation activation,
+                       llvm::StringRef label);
+  mlir::Value scale(mlir::Value input, double factor, llvm::StringRef letters,
+                    llvm::StringRef label);
+  mlir::Value softcap(mlir::Value input, double cap, llvm::StringRef letters,
+                      llvm::StringRef label);
+  mlir::Value clip(mlir::Value input, double limit, llvm::StringRef letters,
+                   llvm::StringRef label);
+  /// A constant: no label, as it is cheaper to make again than to save.
+  mlir::Value fill(double value, llvm::StringRef letters);
   mlir::Value embedding(mlir::Value ids, mlir::Value table,
                         llvm::StringRef label);
-  mlir::Value addPositions(mlir::Value input, mlir::Value table,
+  mlir::Value addPositions(mlir::Value input, mlir::Value table, int64_t offset,
                            llvm::StringRef label);
   mlir::Value crossEntropy(mlir::Value logits, mlir::Value labels);
 
-  /// Ends the kind with one result.
-  void finish(mlir::Value result, model::ResultKind kind);
+  /// Ends the kind with one result, or several of a kind.
+  void finish(llvm::ArrayRef<mlir::Value> results, model::ResultKind kind);
+
+  /// For ops that have no function here.
+  template <typename Op, typename... Arguments>
+  Op make(Arguments &&...arguments) {
+    return Op::create(builder, location,
+                      std::forward<Arguments>(arguments)...);
+  }
+  mlir::OpBuilder &attributes() { return builder; }
+  mlir::RankedTensorType type(llvm::StringRef letters, bool index = false);
+  mlir::StringAttr string(const llvm::Twine &text);
+  model::SegmentAttr segment();
 
 private:
   mlir::Value argument(mlir::Type type, model::ArgKind kind, int64_t index,
                        mlir::Location location);
-  mlir::RankedTensorType type(llvm::StringRef letters, bool index = false);
-  mlir::Location locationOf(const char *key);
-  mlir::StringAttr string(const llvm::Twine &text);
-  model::SegmentAttr segment();
+  mlir::Location locationOf(const std::string &key);
 
   const ModelSpec &spec;
   const llvm::DenseMap<char, int64_t> &extents;

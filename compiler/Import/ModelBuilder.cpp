@@ -1,5 +1,7 @@
 #include "compiler/Import/ModelBuilder.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace shardwright::model;
 
@@ -8,50 +10,41 @@ namespace shardwright {
 ModelBuilder::ModelBuilder(const ModelSpec &spec, int64_t sequence,
                            ModuleOp module)
     : spec(spec), module(module), hidden(spec.hidden), headDim(spec.headDim),
-      width(spec.heads * spec.headDim), kvWidth(spec.kvHeads * spec.headDim) {
+      groups(spec.heads / spec.kvHeads), width(spec.heads * spec.headDim),
+      kvWidth(spec.kvHeads * spec.headDim) {
   extents = {{'b', 1},
              {'s', sequence},
              {'h', spec.hidden},
              {'n', spec.kvHeads},
-             {'g', spec.heads / spec.kvHeads},
+             {'g', groups},
              {'d', spec.headDim},
              {'f', spec.ffn},
              {'v', spec.vocab},
-             {'p', spec.positions}};
+             {'p', spec.positions + spec.positionOffset}};
 }
 
 void ModelBuilder::build() {
-  switch (spec.family) {
-  case ModelFamily::Llama:
-    buildLlamaEmbed();
-    buildLlamaDense();
-    break;
-  case ModelFamily::Gpt2:
-    buildGpt2Embed();
-    buildGpt2Dense();
-    break;
-  }
+  buildEmbed();
+  for (const LayerKind &layer : spec.kinds)
+    buildLayer(layer);
   buildHead();
 }
 
-const char *ModelBuilder::hiddenKey() const {
-  return llama() ? "hidden_size" : "n_embd";
-}
-const char *ModelBuilder::headsKey() const {
-  return llama() ? "num_attention_heads" : "n_head";
-}
-const char *ModelBuilder::ffnKey() const {
-  return llama() ? "intermediate_size" : "n_inner";
-}
-const char *ModelBuilder::normKey() const {
-  return llama() ? "rms_norm_eps" : "layer_norm_epsilon";
+//===----------------------------------------------------------------------===//
+// Parameters
+//===----------------------------------------------------------------------===//
+
+double ModelBuilder::residualScale() const {
+  return spec.scaledResidualInit
+             ? spec.initializerRange / std::sqrt(2.0 * spec.layers)
+             : spec.initializerRange;
 }
 
-ParameterSpec ModelBuilder::matrix(const char *symbol,
+ParameterSpec ModelBuilder::matrix(const std::string &symbol,
                                    const std::string &hfName,
                                    const char *letters, Segment segment,
                                    std::vector<int64_t> hfShape,
-                                   const char *key) const {
+                                   const std::string &key) const {
   ParameterSpec result;
   result.symbol = symbol;
   result.hfName = hfName;
@@ -63,10 +56,10 @@ ParameterSpec ModelBuilder::matrix(const char *symbol,
   return result;
 }
 
-ParameterSpec ModelBuilder::vector(const char *symbol,
+ParameterSpec ModelBuilder::vector(const std::string &symbol,
                                    const std::string &hfName,
                                    const char *letters, Segment segment,
-                                   Init init, const char *key) const {
+                                   Init init, const std::string &key) const {
   int64_t elements = 1;
   for (const char *letter = letters; *letter; ++letter)
     elements *= extents.lookup(*letter);
@@ -77,39 +70,374 @@ ParameterSpec ModelBuilder::vector(const char *symbol,
   return result;
 }
 
+Value ModelBuilder::zeros(KindBuilder &kind, bool present, const char *symbol,
+                          const std::string &hfName, const char *letters,
+                          Segment segment, const std::string &key) {
+  if (!present)
+    return {};
+  return kind.parameter(
+      vector(symbol, hfName + ".bias", letters, segment, Init::Zeros, key));
+}
+
 ParameterSpec ModelBuilder::table(const char *symbol, Segment segment,
                                   bool head) const {
-  std::string embedding =
-      llama() ? "model.embed_tokens.weight" : "transformer.wte.weight";
   ParameterSpec result =
-      matrix(symbol, head && !spec.tied ? "lm_head.weight" : embedding, "vh",
-             segment, {spec.vocab, hidden}, "vocab_size");
-  if (spec.tied)
-    result.shared = embedding;
+      matrix(symbol,
+             head && !spec.tied ? spec.names.head : spec.names.embedding, "vh",
+             segment, {spec.vocab, hidden}, spec.keys.vocab);
+  if (spec.tied || (!head && spec.mtpLayers > 0))
+    result.shared = spec.names.embedding;
   return result;
 }
 
+ModelBuilder::Norm ModelBuilder::normParameters(KindBuilder &kind,
+                                                const std::string &symbol,
+                                                const std::string &name) {
+  Norm norm;
+  if (name.empty() || spec.norm == NormKind::LayerPlain)
+    return norm;
+  const Init init =
+      spec.norm == NormKind::RmsUnitOffset ? Init::Zeros : Init::Ones;
+  norm.weight = kind.parameter(vector(symbol, name + ".weight", "h",
+                                      Segment::Stream, init, spec.keys.norm));
+  if (spec.norm == NormKind::Layer)
+    norm.bias =
+        kind.parameter(vector(symbol + "_bias", name + ".bias", "h",
+                              Segment::Stream, Init::Zeros, spec.keys.norm));
+  return norm;
+}
+
+/// Rows of the checkpoint's matrix (its output features) that are q, k or v.
+ModelBuilder::Part ModelBuilder::partOf(char which) const {
+  const TensorNames &names = spec.names;
+  const bool query = which == 'q';
+  auto strides = [&](int64_t perKvHead) {
+    return query ? std::vector<int64_t>{perKvHead, headDim, 1}
+                 : std::vector<int64_t>{perKvHead, 1};
+  };
+  const int64_t own = query ? groups * headDim : headDim;
+  switch (spec.qkv) {
+  case QkvLayout::Separate:
+    return {query          ? names.q
+            : which == 'k' ? names.k
+                           : names.v,
+            strides(own), 0, query ? width : kvWidth};
+  case QkvLayout::SideBySide:
+    return {names.qkv, strides(own),
+            query          ? 0
+            : which == 'k' ? width
+                           : width + kvWidth,
+            width + 2 * kvWidth};
+  case QkvLayout::PerKvHead: {
+    const int64_t together = (groups + 2) * headDim;
+    return {names.qkv, strides(together),
+            query          ? 0
+            : which == 'k' ? groups * headDim
+                           : (groups + 1) * headDim,
+            spec.kvHeads * together};
+  }
+  }
+  return {};
+}
+
+ModelBuilder::Product ModelBuilder::projection(KindBuilder &kind, char which,
+                                               const char *symbol,
+                                               const char *letters) {
+  const std::string &key =
+      which == 'q' ? spec.keys.heads : spec.keys.kvHeads;
+  const Part part = partOf(which);
+  const int64_t row = spec.transposed ? 1 : hidden;
+  ParameterSpec weight = matrix(
+      std::string(symbol) + "_proj", part.name + ".weight", letters,
+      Segment::Attention,
+      spec.transposed ? std::vector<int64_t>{hidden, part.rows}
+                      : std::vector<int64_t>{part.rows, hidden},
+      key);
+  for (int64_t stride : part.rowStrides)
+    weight.hfStrides.push_back(stride * row);
+  weight.hfStrides.push_back(spec.transposed ? part.rows : 1);
+  weight.hfOffset = part.firstRow * row;
+  Product product;
+  product.weight = kind.parameter(weight);
+  if (!spec.qkvBias)
+    return product;
+  const std::string biasLetters(letters, part.rowStrides.size());
+  ParameterSpec bias =
+      vector(std::string(symbol) + "_bias", part.name + ".bias",
+             biasLetters.c_str(), Segment::Attention, Init::Zeros,
+             spec.keys.attentionBias);
+  bias.hfShape = {part.rows};
+  bias.hfStrides = part.rowStrides;
+  bias.hfOffset = part.firstRow;
+  product.bias = kind.parameter(bias);
+  return product;
+}
+
+ModelBuilder::Attention ModelBuilder::attentionParameters(KindBuilder &kind) {
+  Attention a;
+  const TensorNames &names = spec.names;
+  a.q = projection(kind, 'q', "q", "ngdh");
+  a.k = projection(kind, 'k', "k", "ndh");
+  a.v = projection(kind, 'v', "v", "ndh");
+  const Init init =
+      spec.norm == NormKind::RmsUnitOffset ? Init::Zeros : Init::Ones;
+  auto norm = [&](const char *symbol, const std::string &name,
+                  const char *letters, Segment segment) {
+    return Norm{kind.parameter(vector(symbol, name + ".weight", letters,
+                                      segment, init, spec.keys.norm)),
+                {}};
+  };
+  switch (spec.qkNorm) {
+  case QkNorm::None:
+    break;
+  case QkNorm::PerHead:
+    a.qNorm = norm("q_norm", names.qNorm, "d", Segment::Attention);
+    a.kNorm = norm("k_norm", names.kNorm, "d", Segment::Attention);
+    break;
+  case QkNorm::Whole:
+    a.qNorm = norm("q_norm", names.qNorm, "ngd", Segment::Stream);
+    a.kNorm = norm("k_norm", names.kNorm, "nd", Segment::Stream);
+    break;
+  }
+  ParameterSpec o =
+      matrix("o_proj", names.o + ".weight", "hngd", Segment::Attention,
+             spec.transposed ? std::vector<int64_t>{width, hidden}
+                             : std::vector<int64_t>{hidden, width},
+             spec.keys.heads);
+  if (spec.transposed)
+    o.hfStrides = {1, groups * headDim * hidden, headDim * hidden, hidden};
+  o.initScale = residualScale();
+  a.o.weight = kind.parameter(o);
+  a.o.bias = zeros(kind, spec.outputBias, "o_bias", names.o, "h",
+                   Segment::Stream, spec.keys.attentionBias);
+  return a;
+}
+
+ModelBuilder::Mlp ModelBuilder::mlpParameters(KindBuilder &kind) {
+  Mlp m;
+  const TensorNames &names = spec.names;
+  const bool fused = spec.gated && !names.gateUp.empty();
+  const int64_t rows = fused ? 2 * spec.ffn : spec.ffn;
+  auto into = [&](const std::string &symbol, const std::string &name,
+                  int64_t firstRow) {
+    ParameterSpec weight =
+        matrix(symbol, name + ".weight", "fh", Segment::Mlp,
+               spec.transposed ? std::vector<int64_t>{hidden, rows}
+                               : std::vector<int64_t>{rows, hidden},
+               spec.keys.ffn);
+    if (spec.transposed)
+      weight.hfStrides = {1, rows};
+    weight.hfOffset = firstRow * (spec.transposed ? 1 : hidden);
+    Product product;
+    product.weight = kind.parameter(weight);
+    if (!spec.upBias)
+      return product;
+    ParameterSpec bias = vector(symbol + "_bias", name + ".bias", "f",
+                                Segment::Mlp, Init::Zeros, spec.keys.mlpBias);
+    bias.hfShape = {rows};
+    bias.hfOffset = firstRow;
+    product.bias = kind.parameter(bias);
+    return product;
+  };
+  if (spec.gated)
+    m.gate = into("gate", fused ? names.gateUp : names.gate, 0);
+  m.up = into("up", fused ? names.gateUp : names.up, fused ? spec.ffn : 0);
+  ParameterSpec down =
+      matrix("down", names.down + ".weight", "hf", Segment::Mlp,
+             spec.transposed ? std::vector<int64_t>{spec.ffn, hidden}
+                             : std::vector<int64_t>{hidden, spec.ffn},
+             spec.keys.ffn);
+  if (spec.transposed)
+    down.hfStrides = {1, hidden};
+  down.initScale = residualScale();
+  m.down.weight = kind.parameter(down);
+  m.down.bias = zeros(kind, spec.downBias, "down_bias", names.down, "h",
+                      Segment::Stream, spec.keys.mlpBias);
+  return m;
+}
+
+//===----------------------------------------------------------------------===//
+// Kinds
+//===----------------------------------------------------------------------===//
+
+void ModelBuilder::buildEmbed() {
+  KindBuilder kind(module, spec, extents, "embed");
+  kind.section(Segment::Embed, spec.keys.vocab);
+  Value ids = kind.tokens();
+  Value weights = kind.parameter(table("table", Segment::Embed, false));
+  Value positions;
+  if (spec.learnsPositions())
+    positions = kind.parameter(
+        matrix("positions", spec.names.positions, "ph", Segment::Stream,
+               {spec.positions + spec.positionOffset, hidden},
+               spec.keys.positions));
+  const std::string &normName = spec.names.embeddingNorm;
+  Norm norm = normParameters(kind, "embedding_norm", normName);
+  Value x = kind.embedding(ids, weights, "embedding");
+  if (spec.embeddingScale != 1.0) {
+    kind.section(Segment::Stream, spec.keys.hidden);
+    x = kind.scale(x, spec.embeddingScale, "sbh", "embedding_scale");
+  }
+  if (positions) {
+    kind.section(Segment::Stream, spec.keys.positions);
+    x = kind.addPositions(x, positions, spec.positionOffset, "positions");
+  }
+  if (!normName.empty())
+    x = applyNorm(kind, x, norm, normName, "embedding_norm");
+  kind.finish(x, ResultKind::StreamOut);
+}
+
+Value ModelBuilder::applyNorm(KindBuilder &kind, Value x, const Norm &norm,
+                              const std::string &name,
+                              const std::string &label) {
+  if (name.empty())
+    return x;
+  kind.section(Segment::Stream, spec.keys.norm);
+  switch (spec.norm) {
+  case NormKind::Rms:
+  case NormKind::RmsUnitOffset:
+    return kind.rmsNorm(x, norm.weight, "sbh", "h", label);
+  case NormKind::Layer:
+    return kind.layerNorm(x, norm.weight, norm.bias, label);
+  case NormKind::LayerWeight:
+    return kind.layerNorm(x, norm.weight, kind.fill(0.0, "h"), label);
+  case NormKind::LayerPlain:
+    return kind.layerNorm(x, kind.fill(1.0, "h"), kind.fill(0.0, "h"), label);
+  }
+  return x;
+}
+
+Value ModelBuilder::attention(KindBuilder &kind, Value h, const Attention &a,
+                              const LayerKind &layer) {
+  const ConfigKeys &keys = spec.keys;
+  kind.section(Segment::Attention, keys.heads);
+  Value q = kind.contract(h, a.q.weight, "sbh,ngdh->sbngd", "q_proj");
+  Value k = kind.contract(h, a.k.weight, "sbh,ndh->sbnd", "k_proj");
+  Value v = kind.contract(h, a.v.weight, "sbh,ndh->sbnd", "v_proj");
+  if (spec.qkvBias) {
+    q = kind.biasAdd(q, a.q.bias, "sbngd", "ngd", "q_bias");
+    k = kind.biasAdd(k, a.k.bias, "sbnd", "nd", "k_bias");
+    v = kind.biasAdd(v, a.v.bias, "sbnd", "nd", "v_bias");
+  }
+  if (spec.qkvClip > 0) {
+    q = kind.clip(q, spec.qkvClip, "sbngd", "q_clip");
+    k = kind.clip(k, spec.qkvClip, "sbnd", "k_clip");
+    v = kind.clip(v, spec.qkvClip, "sbnd", "v_clip");
+  }
+  if (spec.qkNorm != QkNorm::None) {
+    const bool whole = spec.qkNorm == QkNorm::Whole;
+    kind.section(whole ? Segment::Stream : Segment::Attention, keys.norm);
+    q = kind.rmsNorm(q, a.qNorm.weight, "sbngd", whole ? "ngd" : "d",
+                     "q_norm");
+    k = kind.rmsNorm(k, a.kNorm.weight, "sbnd", whole ? "nd" : "d", "k_norm");
+  }
+  if (layer.rope.width != 0) {
+    kind.section(Segment::Attention, keys.rope);
+    q = kind.rope(q, layer.rope, "sbngd", "q_rope");
+    k = kind.rope(k, layer.rope, "sbnd", "k_rope");
+  }
+  kind.section(Segment::Attention, layer.window > 0 ? keys.window : keys.heads);
+  Value o = spec.attentionSinks
+                ? sinkAttention(kind, q, k, v, layer.window)
+                : kind.attention(q, k, v, layer.window, "core_attention");
+  kind.section(Segment::Attention, keys.heads);
+  Value result = kind.contract(o, a.o.weight, "sbngd,hngd->sbh", "o_proj");
+  kind.section(Segment::Stream, keys.hidden);
+  if (spec.outputBias)
+    result = kind.biasAdd(result, a.o.bias, "sbh", "h", "o_bias");
+  return result;
+}
+
+Value ModelBuilder::mlp(KindBuilder &kind, Value h, const Mlp &m) {
+  kind.section(Segment::Mlp, spec.keys.ffn);
+  auto into = [&](const Product &product, const std::string &label) {
+    Value y = kind.contract(h, product.weight, "sbh,fh->sbf", label);
+    if (product.bias)
+      y = kind.biasAdd(y, product.bias, "sbf", "f", label + "_bias");
+    return y;
+  };
+  Value gate;
+  if (spec.gated)
+    gate = into(m.gate, "gate");
+  Value up = into(m.up, "up");
+  Value act = spec.gated ? kind.gated(gate, up, spec.activation, "act")
+                         : kind.activate(up, spec.activation, "act");
+  Value down = kind.contract(act, m.down.weight, "sbf,hf->sbh", "down");
+  kind.section(Segment::Stream, spec.keys.hidden);
+  if (m.down.bias)
+    down = kind.biasAdd(down, m.down.bias, "sbh", "h", "down_bias");
+  return down;
+}
+
+void ModelBuilder::buildLayer(const LayerKind &layer) {
+  const llvm::DenseMap<char, int64_t> sizes = extentsOf(layer);
+  KindBuilder kind(module, spec, sizes, layer.name);
+  kind.section(Segment::Stream, spec.keys.hidden);
+  Value x = kind.streamIn();
+  kind.finish(layerBody(kind, layer, x), ResultKind::StreamOut);
+}
+
+Value ModelBuilder::layerBody(KindBuilder &kind, const LayerKind &layer,
+                              Value x) {
+  const TensorNames &names = spec.names;
+  Norm attnNorm = normParameters(kind, "attn_norm", names.attnNorm);
+  Attention a;
+  if (!latent())
+    a = attentionParameters(kind);
+  Norm attnPost = normParameters(kind, "attn_post_norm", names.attnPostNorm);
+  Norm mlpNorm = normParameters(kind, "mlp_norm", names.mlpNorm);
+  Mlp m;
+  if (!layer.experts)
+    m = mlpParameters(kind);
+  Norm mlpPost = normParameters(kind, "mlp_post_norm", names.mlpPostNorm);
+
+  auto add = [&](Value lhs, Value rhs, const char *label) {
+    kind.section(Segment::Stream, spec.keys.hidden);
+    return kind.add(lhs, rhs, "sbh", label);
+  };
+  Value h = applyNorm(kind, x, attnNorm, names.attnNorm, "attn_norm");
+  Value y = latent() ? latentAttention(kind, h, layer)
+                     : attention(kind, h, a, layer);
+  y = applyNorm(kind, y, attnPost, names.attnPostNorm, "attn_post_norm");
+  Value r = add(spec.residualFromNorm ? h : x, y, "attn_residual");
+  Value g = h; // a parallel MLP without a norm of its own shares the first
+  if (!spec.parallel || !names.mlpNorm.empty())
+    g = applyNorm(kind, spec.parallel ? x : r, mlpNorm, names.mlpNorm,
+                  "mlp_norm");
+  y = layer.experts ? experts(kind, g) : mlp(kind, g, m);
+  y = applyNorm(kind, y, mlpPost, names.mlpPostNorm, "mlp_post_norm");
+  return add(spec.residualFromNorm ? g : r, y, "mlp_residual");
+}
+
 void ModelBuilder::buildHead() {
-  KindBuilder kind(module, spec, extents, "head");
-  kind.section(Segment::Stream, hiddenKey());
+  const bool later = spec.mtpLayers > 0;
+  const llvm::DenseMap<char, int64_t> sizes =
+      later ? extentsOf(spec.kinds.back()) : extents;
+  KindBuilder kind(module, spec, sizes, "head");
+  kind.section(Segment::Stream, spec.keys.hidden);
   Value x = kind.streamIn();
   Value labels = kind.labels();
-  const std::string norm = llama() ? "model.norm" : "transformer.ln_f";
-  Value weight = kind.parameter(vector("final_norm", norm + ".weight", "h",
-                                       Segment::Stream, Init::Ones, normKey()));
-  Value bias;
-  if (!llama())
-    bias = kind.parameter(vector("final_norm_bias", norm + ".bias", "h",
-                                 Segment::Stream, Init::Zeros, normKey()));
+  const std::string &name = spec.names.finalNorm;
+  Norm norm = normParameters(kind, "final_norm", name);
   Value weights = kind.parameter(table("lm_head", Segment::Head, true));
+  Value bias;
+  if (spec.headBias)
+    bias = kind.parameter(vector("lm_head_bias", spec.names.headBias, "v",
+                                 Segment::Head, Init::Zeros,
+                                 spec.keys.vocab));
 
-  kind.section(Segment::Stream, normKey());
-  Value h = llama() ? kind.rmsNorm(x, weight, "final_norm")
-                    : kind.layerNorm(x, weight, bias, "final_norm");
-  kind.section(Segment::Head, "vocab_size");
+  Value h = applyNorm(kind, x, norm, name, "final_norm");
+  kind.section(Segment::Head, spec.keys.vocab);
   Value logits = kind.contract(h, weights, "sbh,vh->sbv", "lm_head");
-  kind.section(Segment::Loss, "vocab_size");
-  kind.finish(kind.crossEntropy(logits, labels), ResultKind::Loss);
+  if (bias)
+    logits = kind.biasAdd(logits, bias, "sbv", "v", "lm_head_bias");
+  if (spec.logitSoftcap > 0)
+    logits = kind.softcap(logits, spec.logitSoftcap, "sbv", "logit_softcap");
+  kind.section(Segment::Loss, spec.keys.vocab);
+  SmallVector<Value> losses = {kind.crossEntropy(logits, labels)};
+  if (later)
+    losses.push_back(laterLoss(kind, x, labels, weights));
+  kind.finish(losses, ResultKind::Loss);
 }
 
 } // namespace shardwright

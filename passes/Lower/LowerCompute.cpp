@@ -36,11 +36,17 @@ LogicalResult FunctionLowering::lowerContract(model::ContractOp op) {
   return success();
 }
 
+/// Mesh axes of the heads, for the slopes of alibi; null without.
+template <typename OpTy> static ArrayAttr headAxes(OpTy op) {
+  return op.getAlibi() ? axesOf(op, "n") : ArrayAttr();
+}
+
 /// [s, t, b, n, g, d] of q "sbngd" and k "tbnd".
-static SmallVector<int64_t> attentionShape(Value q, Value k) {
+static DenseI64ArrayAttr attentionShape(Value q, Value k) {
   ArrayRef<int64_t> query = typeOf(q).getShape();
-  return {query[0], typeOf(k).getShape()[0], query[1],
-          query[2], query[3],                query[4]};
+  return DenseI64ArrayAttr::get(
+      q.getContext(), {query[0], typeOf(k).getShape()[0], query[1], query[2],
+                       query[3], query[4]});
 }
 
 LogicalResult FunctionLowering::lowerAttention(model::AttentionOp op) {
@@ -49,8 +55,10 @@ LogicalResult FunctionLowering::lowerAttention(model::AttentionOp op) {
   rt::AttentionFwdOp::create(
       builder, op.getLoc(), address(op.getQ()), address(op.getK()),
       address(op.getV()), address(op.getOutput()), address(op.getLse()),
-      attentionShape(op.getQ(), op.getK()), op.getScale(), op.getCausal(),
-      typeOf(op.getQ()).getElementType());
+      attentionShape(op.getQ(), op.getK()), op.getScaleAttr(),
+      op.getCausalAttr(), TypeAttr::get(typeOf(op.getQ()).getElementType()),
+      op.getWindowAttr(), op.getSoftcapAttr(), op.getAlibiAttr(),
+      op.getAlibiHeadsAttr(), headAxes(op));
   return success();
 }
 
@@ -61,8 +69,11 @@ LogicalResult FunctionLowering::lowerAttentionGrad(model::AttentionGradOp op) {
       builder, op.getLoc(), address(op.getDoutput()), address(op.getQ()),
       address(op.getK()), address(op.getV()), address(op.getOutput()),
       address(op.getLse()), address(op.getDq()), address(op.getDk()),
-      address(op.getDv()), attentionShape(op.getQ(), op.getK()), op.getScale(),
-      op.getCausal(), typeOf(op.getQ()).getElementType());
+      address(op.getDv()), attentionShape(op.getQ(), op.getK()),
+      op.getScaleAttr(), op.getCausalAttr(),
+      TypeAttr::get(typeOf(op.getQ()).getElementType()), op.getWindowAttr(),
+      op.getSoftcapAttr(), op.getAlibiAttr(), op.getAlibiHeadsAttr(),
+      headAxes(op));
   return success();
 }
 

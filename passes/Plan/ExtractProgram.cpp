@@ -153,6 +153,10 @@ LogicalResult readProgramAttr(ModuleOp module, cost::Program &program) {
   program.headDim = integer("head_dim");
   program.hidden = integer("hidden");
   program.ffn = integer("ffn");
+  if (attr.contains("experts")) {
+    program.experts = integer("experts");
+    program.topK = integer("top_k");
+  }
   return result;
 }
 

@@ -140,7 +140,8 @@ private:
   }
 
   /// Places all other values. An op stays in the fusion group of the op before
-  /// it as long as that takes no more workspace than kernels of single ops.
+  /// it as long as that takes the workspace of kernels of single ops, which is
+  /// what was predicted: by chance it could also take less.
   int64_t placeInside(ArrayRef<model::KindOp> functions,
                       AddressMap &addresses) {
     SmallVector<std::pair<Operation *, Operation *>> joined;
@@ -168,7 +169,7 @@ private:
     for (auto [before, op] : joined) {
       Attribute alone = op->getAttr(kFusionGroupAttr);
       op->setAttr(kFusionGroupAttr, before->getAttr(kFusionGroupAttr));
-      if (bytesNow() > bytes)
+      if (bytesNow() != bytes)
         op->setAttr(kFusionGroupAttr, alone);
     }
     for (model::KindOp function : functions)

@@ -26,16 +26,26 @@ bool isRowOp(Operation &op) {
   case cost::KernelClass::Scatter:
   case cost::KernelClass::CrossEntropy:
   case cost::KernelClass::Optimizer:
+  case cost::KernelClass::GroupedGemm:
+  case cost::KernelClass::Permute:
     return false;
   }
   return false;
 }
 
-/// Positions and sequences: the rows of an op's first result.
+/// The rows of an op's first result: positions and sequences, and for a norm
+/// all dims that it does not reduce (the heads of a norm per head).
 ArrayRef<int64_t> rowsOf(Operation &op) {
   ArrayRef<int64_t> shape =
       cast<RankedTensorType>(op.getResult(0).getType()).getShape();
-  return shape.take_front(std::min<size_t>(2, shape.size()));
+  size_t rows = std::min<size_t>(2, shape.size());
+  const cost::IterationSpace space =
+      cast<model::IterationSpaceOpInterface>(op).getIterationSpace();
+  if (space.kernel == cost::KernelClass::RowNorm)
+    rows = llvm::count_if(space.results[0], [&](int factor) {
+      return space.factors[factor].kind != cost::FactorKind::Full;
+    });
+  return shape.take_front(rows);
 }
 
 /// Whether `op` reads a result of one of `group`.

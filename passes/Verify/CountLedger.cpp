@@ -44,7 +44,8 @@ std::string groupName(ArrayRef<Attribute> axes) {
 }
 
 /// Extent of every letter of `letters` in the dims of `type`.
-void addExtents(StringRef letters, Type type, std::map<char, int64_t> &extents) {
+void addExtents(StringRef letters, Type type,
+                std::map<char, int64_t> &extents) {
   for (auto [letter, extent] :
        llvm::zip_equal(letters, cast<RankedTensorType>(type).getShape()))
     extents[letter] = extent;
@@ -64,12 +65,14 @@ int64_t contractionFlops(model::ContractOp op) {
 }
 
 /// `products` matrix products over the unmasked (query, key) pairs.
-int64_t attentionFlops(Type q, Type k, bool causal, int64_t products) {
+int64_t attentionFlops(Type q, Type k, bool causal,
+                       std::optional<int64_t> window, int64_t products) {
   int64_t queries = cast<RankedTensorType>(q).getDimSize(0);
   int64_t keys = cast<RankedTensorType>(k).getDimSize(0);
   int64_t pairs = 0;
   for (int64_t query = 0; query < queries; ++query)
-    pairs += causal ? std::min(query + 1, keys) : keys;
+    pairs += std::min(causal ? std::min(query + 1, keys) : keys,
+                      window.value_or(keys));
   int64_t perPosition = cast<RankedTensorType>(q).getNumElements() / queries;
   return 2 * products * perPosition * pairs;
 }
@@ -80,11 +83,11 @@ int64_t flopsOfOp(Operation &op) {
   // Scores and the weighted sum of values.
   if (auto attention = dyn_cast<model::AttentionOp>(op))
     return attentionFlops(attention.getQ().getType(),
-                          attention.getK().getType(), attention.getCausal(), 2);
+                          attention.getK().getType(), attention.getCausal(), attention.getWindow(), 2);
   // Scores again, and the gradients of values, weights, queries and keys.
   if (auto grad = dyn_cast<model::AttentionGradOp>(op))
     return attentionFlops(grad.getQ().getType(), grad.getK().getType(),
-                          grad.getCausal(), 5);
+                          grad.getCausal(), grad.getWindow(), 5);
   return 0;
 }
 
@@ -372,9 +375,9 @@ private:
       for (auto [attr, result] : llvm::zip_equal(addresses, op.getResults()))
         if (auto address = cast<rt::AddrAttr>(attr);
             address.getBase() == rt::Base::Workspace)
-          end = std::max(end, address.getOffset() +
-                                  alignedTo(bytesOfTensor(result.getType()),
-                                            kAlignment));
+          end = std::max(
+              end, address.getOffset() +
+                       alignedTo(bytesOfTensor(result.getType()), kAlignment));
     }
     return end;
   }
@@ -434,8 +437,9 @@ bool countLedger(ModuleOp module, int64_t stageIndex, cost::Ledger &ledger) {
   ledger = {};
   auto text = module->getAttrOfType<StringAttr>(plan::kTextAttr);
   if (!text || !plan::MeshAttr::of(module)) {
-    emitError(module.getLoc()) << "expected attributes '" << plan::kTextAttr
-                       << "' and '" << plan::kMeshAttr << "' on the module";
+    emitError(module.getLoc())
+        << "expected attributes '" << plan::kTextAttr << "' and '"
+        << plan::kMeshAttr << "' on the module";
     return false;
   }
   cost::Plan plan;
@@ -448,8 +452,8 @@ bool countLedger(ModuleOp module, int64_t stageIndex, cost::Ledger &ledger) {
   for (auto stage : module.getOps<spmd::StageOp>())
     if (stage.getIndex() == stageIndex)
       return succeeded(Counter(module, stage, plan, ledger).run());
-  emitError(module.getLoc()) << "expected a spmd.stage with index " << stageIndex
-                     << ", but found none";
+  emitError(module.getLoc()) << "expected a spmd.stage with index "
+                             << stageIndex << ", but found none";
   return false;
 }
 

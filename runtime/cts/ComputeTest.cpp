@@ -45,6 +45,27 @@ struct Reference {
   std::vector<double> o, lse, dq, dk, dv;
 };
 
+sw_rt_attention_shape shapeOf(int64_t s, int64_t t, int64_t b, int64_t n,
+                              int64_t g, int64_t d, double scale,
+                              int32_t causal) {
+  sw_rt_attention_shape shape{};
+  shape.s = s;
+  shape.t = t;
+  shape.b = b;
+  shape.n = n;
+  shape.g = g;
+  shape.d = d;
+  shape.scale = scale;
+  shape.causal = causal;
+  return shape;
+}
+
+/// Slope of ALiBi for six heads, from the paper's table for 4 and 8 heads.
+double slopeOfSix(int64_t head) {
+  const double slopes[] = {0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125};
+  return slopes[head];
+}
+
 /// Attention by its definition, one query at a time, in f64.
 Reference attention(const sw_rt_attention_shape &x,
                     const std::vector<double> &q, const std::vector<double> &k,
@@ -67,29 +88,43 @@ Reference attention(const sw_rt_attention_shape &x,
           const size_t at = static_cast<size_t>(head * x.d);
           const size_t d = static_cast<size_t>(x.d);
           const int64_t keys = x.causal ? s + 1 + x.t - x.s : x.t;
-          std::vector<double> p(static_cast<size_t>(keys));
+          const int64_t first =
+              x.window > 0 ? std::max<int64_t>(0, keys - x.window) : 0;
+          std::vector<double> p(static_cast<size_t>(keys)), slope = p;
           double sum = 0, delta = 0;
-          for (int64_t t = 0; t < keys; ++t) {
+          for (int64_t t = first; t < keys; ++t) {
             double score = 0;
             for (size_t i = 0; i < d; ++i)
               score += q[at + i] * k[keyAt(t) + i];
-            p[static_cast<size_t>(t)] = std::exp(score * x.scale);
+            score *= x.scale;
+            if (x.softcap > 0) {
+              const double bounded = std::tanh(score / x.softcap);
+              score = x.softcap * bounded;
+              slope[static_cast<size_t>(t)] = 1 - bounded * bounded;
+            } else {
+              slope[static_cast<size_t>(t)] = 1;
+            }
+            if (x.alibi > 0)
+              score += x.alibi * slopeOfSix(n * x.g + g) *
+                       static_cast<double>(t - (s + x.t - x.s));
+            p[static_cast<size_t>(t)] = std::exp(score);
             sum += p[static_cast<size_t>(t)];
           }
           r.lse[static_cast<size_t>(head)] = std::log(sum);
-          for (int64_t t = 0; t < keys; ++t) {
+          for (int64_t t = first; t < keys; ++t) {
             p[static_cast<size_t>(t)] /= sum;
             for (size_t i = 0; i < d; ++i)
               r.o[at + i] += p[static_cast<size_t>(t)] * v[keyAt(t) + i];
           }
           for (size_t i = 0; i < d; ++i)
             delta += dO[at + i] * r.o[at + i];
-          for (int64_t t = 0; t < keys; ++t) {
+          for (int64_t t = first; t < keys; ++t) {
             const double pt = p[static_cast<size_t>(t)];
             double dp = 0;
             for (size_t i = 0; i < d; ++i)
               dp += dO[at + i] * v[keyAt(t) + i];
-            const double ds = pt * (dp - delta) * x.scale;
+            const double ds =
+                pt * (dp - delta) * slope[static_cast<size_t>(t)] * x.scale;
             for (size_t i = 0; i < d; ++i) {
               r.dv[keyAt(t) + i] += pt * dO[at + i];
               r.dq[at + i] += ds * k[keyAt(t) + i];
@@ -126,16 +161,19 @@ void checkAttention(const sw_rt_attention_shape &x, sw_rt_dtype dtype,
       CHECK(distance(o, want.o) < tolerance);
       CHECK(distance(lse, want.lse) < tolerance);
       CHECK(distance(dv, want.dv) < tolerance);
-      // One query with one key has a zero gradient: compare absolutely.
-      if (x.t > 1) {
+      // A query that sees one key has a zero gradient: compare absolutely.
+      if (x.t > 1 && x.window != 1) {
         CHECK(distance(dq, want.dq) < tolerance);
         CHECK(distance(dk, want.dk) < tolerance);
       } else {
         for (T value : dq)
           CHECK(std::fabs(value) < tolerance);
       }
-      const int64_t pairs =
-          x.causal ? x.s * (x.s + 1) / 2 + x.s * (x.t - x.s) : x.s * x.t;
+      int64_t pairs = 0;
+      for (int64_t s = 0; s < x.s; ++s) {
+        const int64_t seen = x.causal ? s + 1 + x.t - x.s : x.t;
+        pairs += x.window > 0 ? std::min(seen, x.window) : seen;
+      }
       CHECK(context.ledger.flops[SW_RT_FORWARD] ==
             14 * x.b * x.n * x.g * x.d * pairs);
     }
@@ -153,14 +191,9 @@ TEST_CASE("attention equals its definition at awkward sizes") {
         Size{129, 2, 2, 3, 8}, Size{300, 1, 1, 1, 64}, Size{33, 1, 1, 71, 4},
         Size{130, 1, 1, 130, 2}})
     for (int causal : {0, 1}) {
-      const sw_rt_attention_shape shape = {size.s,
-                                           size.s,
-                                           size.b,
-                                           size.n,
-                                           size.g,
-                                           size.d,
-                                           1 / std::sqrt(double(size.d)),
-                                           causal};
+      const sw_rt_attention_shape shape =
+          shapeOf(size.s, size.s, size.b, size.n, size.g, size.d,
+                  1 / std::sqrt(double(size.d)), causal);
       checkAttention<double>(shape, SW_RT_F64, 1e-13);
       checkAttention<float>(shape, SW_RT_F32, 2e-6);
     }
@@ -168,12 +201,36 @@ TEST_CASE("attention equals its definition at awkward sizes") {
 
 TEST_CASE("attention with more keys than queries") {
   for (int causal : {0, 1})
-    checkAttention<double>({5, 140, 1, 2, 2, 8, 0.3, causal}, SW_RT_F64, 1e-13);
+    checkAttention<double>(shapeOf(5, 140, 1, 2, 2, 8, 0.3, causal), SW_RT_F64, 1e-13);
+}
+
+TEST_CASE("attention within a window") {
+  for (int64_t window : {1, 5, 128, 129, 200, 1000}) {
+    sw_rt_attention_shape shape = shapeOf(200, 200, 1, 2, 3, 8, 0.3, 1);
+    shape.window = window;
+    checkAttention<double>(shape, SW_RT_F64, 1e-13);
+    shape = shapeOf(150, 220, 2, 1, 2, 4, 0.5, 1);
+    shape.window = window;
+    checkAttention<double>(shape, SW_RT_F64, 1e-13);
+  }
+}
+
+TEST_CASE("attention with bounded scores, and with linear biases") {
+  sw_rt_attention_shape shape = shapeOf(140, 140, 2, 3, 2, 8, 0.4, 1);
+  shape.softcap = 1.5;
+  checkAttention<double>(shape, SW_RT_F64, 1e-13);
+  checkAttention<float>(shape, SW_RT_F32, 3e-6);
+  shape.window = 30;
+  checkAttention<double>(shape, SW_RT_F64, 1e-13);
+  shape = shapeOf(140, 140, 1, 3, 2, 8, 0.4, 1);
+  shape.alibi = 0.75;
+  shape.alibi_heads = 6;
+  checkAttention<double>(shape, SW_RT_F64, 1e-13);
 }
 
 TEST_CASE("attention survives large scores") {
   // Scores near +-2000 overflow exp unless the maximum is taken off.
-  const sw_rt_attention_shape shape = {3, 3, 1, 1, 1, 1, 1.0, 1};
+  const sw_rt_attention_shape shape = shapeOf(3, 3, 1, 1, 1, 1, 1.0, 1);
   const std::vector<float> q = {40, -50, 45}, k = {40, 41, -42}, v = {1, 2, 3};
   std::vector<float> o(3), lse(3);
   alone([&](sw_rt_context &context) {

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define SW_RT_ABI_VERSION 1
+#define SW_RT_ABI_VERSION 2
 
 typedef enum sw_rt_status {
   SW_RT_OK = 0,
@@ -121,6 +121,13 @@ typedef struct sw_rt_attention_shape {
   int64_t s, t, b, n, g, d;
   double scale;
   int32_t causal;
+  /* The rest may be 0. */
+  uint32_t head_axes;  /* mesh axes that shard n; read by alibi only */
+  int64_t window;      /* a position sees at most so many keys, the last ones */
+  double softcap;      /* scores become softcap * tanh(score / softcap) */
+  double alibi;        /* factor of slope[head] * (key - query position), which
+                        * is added to the scores (arXiv:2108.12409) */
+  int64_t alibi_heads; /* query heads over all ranks */
 } sw_rt_attention_shape;
 
 /* Tiled online softmax: never stores an s x t matrix. Books

@@ -5,7 +5,7 @@ Losses and gradient norms of five steps, and per tensor the norm and sampled
 elements of the first step's gradient, which reference.py recorded in f64 with
 an independent implementation of the models.
 
-  golden.py --shardwright BIN --work DIR
+  golden.py --shardwright BIN --work DIR [--model NAME ...]
 """
 import argparse
 import json
@@ -18,6 +18,11 @@ import plans
 import tensors
 
 TOLERANCE = {"f64": 1e-9, "f32": 1e-4}
+# Adam divides a gradient by its own size, and so magnifies its rounding, which
+# comes from all of the backward pass. Tensors whose first gradient is below this
+# part of the largest one (key biases: softmax does not see them) are compared by
+# their gradients only.
+SMALL = {"f64": 1e-9, "f32": 3e-4}
 
 
 def far(expected, got, scale, tolerance):
@@ -44,13 +49,16 @@ def check(model, golden, dtype):
             if far(expected, step[name], 0, tolerance):
                 problems.append("step %d: expected %s %.12g, but got %.12g" % (
                     step["step"], name, expected, step[name]))
-    problems += compare(dump, golden, "param:", "final", tolerance)
+    largest = max(facts["grad_norm"] for facts in golden["tensors"].values())
+    steady = {name for name, facts in golden["tensors"].items()
+              if facts["grad_norm"] >= SMALL[dtype] * largest}
+    problems += compare(dump, golden, "param:", "final", tolerance, steady)
     parity.run([program, "--steps", 1, "--dump", dump] + flags, env=environment)
     return problems + compare(dump, golden, "grad:", "grad", tolerance)
 
 
-def compare(dump, golden, prefix, key, tolerance):
-    """Norm and sampled elements of every tensor under `prefix`."""
+def compare(dump, golden, prefix, key, tolerance, among=None):
+    """Norm and sampled elements of every tensor under `prefix`, or of `among`."""
     found = {name[len(prefix):]: values for name, values in tensors.read(dump).items()
              if name.startswith(prefix)}
     if set(found) != set(golden["tensors"]):
@@ -58,6 +66,8 @@ def compare(dump, golden, prefix, key, tolerance):
     floor = 1e-6 * max(facts[key + "_norm"] for facts in golden["tensors"].values())
     problems = []
     for name, facts in golden["tensors"].items():
+        if among is not None and name not in among:
+            continue
         norm = tensors.norm(found[name])
         if far(facts[key + "_norm"], norm, floor, tolerance):
             problems.append("%s%s: expected norm %.12g, but got %.12g" % (
@@ -73,9 +83,11 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--shardwright", required=True)
     parser.add_argument("--work", required=True, type=pathlib.Path)
+    parser.add_argument("--model", action="append")
     arguments = parser.parse_args()
     failed = 0
-    names = sorted(path.parent.name for path in parity.GOLDEN.glob("*/golden.json"))
+    names = arguments.model or sorted(
+        path.parent.name for path in parity.GOLDEN.glob("*/golden.json"))
     for name in names:
         golden = json.loads((parity.GOLDEN / name / "golden.json").read_text())
         model = parity.Model(arguments.shardwright, name, arguments.work)

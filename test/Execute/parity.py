@@ -9,7 +9,7 @@ ledger (cost model), the counted one (partitioned IR; `compile` refuses to write
 a program whose two ledgers differ) and the measured one (the runtime) must be
 equal as integers.
 
-  parity.py --shardwright BIN --work DIR [--set named|random|all] [--count 100]
+  parity.py --shardwright BIN --work DIR [--set few|named|random|all] [--count 100]
             [--seed 1] [--model llama-tiny] [--mpi N] [--jobs 2]
 """
 import argparse
@@ -67,14 +67,21 @@ class Model:
         facts = json.loads(run([shardwright, "inspect", self.config, "--sequence", sequence,
                                 "--json"]))
         self.facts = {"name": facts["model"], "sha256": facts["sha256"], "sequence": sequence,
-                      "layers": facts["layers"]}
-        self.training = TRAINING + ["--data", self.tokens()]
+                      "layers": facts["layers"],
+                      "heads": facts["heads"], "kv_heads": facts["kv_heads"],
+                      "ffn": facts["ffn"],
+                      # Norms over all heads together, which no tp splits yet.
+                      "whole_norm": any(t["name"].endswith("q_norm.weight")
+                                        and t["checkpoint_shape"] == [facts["heads"]
+                                                                      * facts["head_dim"]]
+                                        for t in facts["tensors"]),
+                      "kinds": [kind for kind, count in facts["stack"][1:-1]
+                                for _ in range(count)]}
+        self.training = TRAINING + ["--data", self.tokens(facts["vocab"])]
 
-    def tokens(self):
+    def tokens(self, vocab):
         """A file of drawn tokens. Half of them are the last of the vocabulary:
         in a text all bytes could lie on the first rank of a sharded one."""
-        config = json.loads(self.config.read_text())
-        vocab = config.get("vocab_size") or config["padded_vocab_size"]  # ChatGLM
         generator = random.Random(11)
         drawn = array.array("H", (generator.randrange(vocab) if generator.random() < 0.5
                                   else vocab - 1 - generator.randrange(4) for _ in range(4096)))
@@ -151,7 +158,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--shardwright", required=True)
     parser.add_argument("--work", required=True, type=pathlib.Path)
-    parser.add_argument("--set", choices=["named", "random", "all"], default="all")
+    parser.add_argument("--set", choices=["few", "named", "random", "all"], default="all")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model", action="append")
@@ -163,11 +170,16 @@ def main():
         print("parity: no mpirun.openmpi, so no plan runs under MPI")
         arguments.mpi = 0
     failed = count = over_mpi = 0
-    for name in arguments.model or ["llama-tiny", "gpt2-tiny"]:
+    models = arguments.model or ["llama-tiny", "gpt2-tiny"]
+    if arguments.model == ["all"]:
+        models = sorted(path.parent.name for path in GOLDEN.glob("*/golden.json"))
+    for name in models:
         model = Model(arguments.shardwright, name, arguments.work)
         alone = plans.plan(model.facts, micro=BATCH, batch=BATCH)
         reference = model.train(model.compile(alone), 1)
         todo = []
+        if arguments.set == "few":
+            todo += plans.few(model.facts, BATCH)
         if arguments.set in ("named", "all"):
             todo += plans.named(model.facts, BATCH)
         if arguments.set in ("random", "all"):

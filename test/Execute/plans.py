@@ -6,16 +6,30 @@ tools only check it.
 import json
 import random
 
-LAYER_KIND = "dense"
+ENDS = ("embed", "head")
 
 
-def stages(layers_per_stage, recompute, full_layers=None):
+def layer_kinds(model):
+    """Kind of each layer, in order; all "dense" unless `model` says more."""
+    return model.get("kinds") or ["dense"] * model["layers"]
+
+
+def stages(layers_per_stage, recompute, full_layers=None, kinds=None):
     """Run lists: embedding on the first stage, head on the last.
 
     `full_layers` of each stage are recomputed in full and the others not at
-    all; None applies `recompute` to every layer.
+    all; None applies `recompute` to every layer. `kinds` are those of the
+    layers in order.
     """
-    result = []
+    kinds = kinds or ["dense"] * sum(layers_per_stage)
+    result, done = [], 0
+
+    def append(runs, kind, policy):
+        if runs and runs[-1][0] == kind and runs[-1][2] == policy:
+            runs[-1][1] += 1
+        else:
+            runs.append([kind, 1, policy])
+
     for index, layers in enumerate(layers_per_stage):
         runs = []
         if index == 0:
@@ -23,10 +37,10 @@ def stages(layers_per_stage, recompute, full_layers=None):
         full = layers if recompute == "full" else 0
         if full_layers is not None:
             full = min(full_layers, layers)
-        if full:
-            runs.append([LAYER_KIND, full, "full"])
-        if layers - full:
-            runs.append([LAYER_KIND, layers - full, "none" if recompute == "full" else recompute])
+        rest = "none" if recompute == "full" else recompute
+        for number, kind in enumerate(kinds[done:done + layers]):
+            append(runs, kind, "full" if number < full else rest)
+        done += layers
         if index == len(layers_per_stage) - 1:
             runs.append(["head", 1, "none"])
         result.append({"runs": runs})
@@ -50,7 +64,7 @@ def plan(model, dp=1, tp=1, pp=1, sp=False, zero=0, micro=1, batch=8, recompute=
                      "sp": sp, "zero": zero, "zero_axes": ["dp"] if zero else []},
         "batch": {"global": batch, "micro": micro, "sequence": model["sequence"]},
         "schedule": {"kind": schedule, "chunks": 1},
-        "stages": stages(split, recompute, full_layers),
+        "stages": stages(split, recompute, full_layers, layer_kinds(model)),
         "dtypes": {key: dtype for key in ("param", "compute", "reduce", "grad", "master")},
         "expert_rows_max": 0,
     }
@@ -67,8 +81,27 @@ def describe(value):
     per_stage = []
     for stage in value["stages"]:
         per_stage.append("".join("%d%s" % (count, policy[0]) for kind, count, policy in stage["runs"]
-                                 if kind == LAYER_KIND))
+                                 if kind not in ENDS))
     return "-".join(parts + per_stage)
+
+
+def splits_heads(model, tp):
+    """Whether a model can be split over `tp` ranks; unknown sizes pass."""
+    if tp > 1 and model.get("whole_norm"):
+        return False
+    return all(model.get(key, tp) % tp == 0 for key in ("kv_heads", "heads", "ffn"))
+
+
+def few(model, batch=8):
+    """Four plans that touch what a family adds: heads, stream and vocabulary
+    split, layers of several kinds cut between stages, all policies."""
+    tp = 2 if splits_heads(model, 2) else 1
+    wide = dict(tp=tp, sp=tp > 1)
+    layouts = [dict(wide, recompute="none"), dict(pp=2, recompute="selective"),
+               dict(wide, dp=2, pp=2, zero=1, recompute="full"),
+               dict(dp=2, pp=2, recompute="full", full_layers=1, schedule="gpipe")]
+    for layout in layouts:
+        yield plan(model, micro=batch // layout.get("dp", 1) // 2, batch=batch, **layout)
 
 
 def named(model, batch=8):
@@ -82,6 +115,8 @@ def named(model, batch=8):
         dict(dp=2, tp=2, pp=2), dict(dp=2, tp=2, pp=2, sp=True),
     ]
     for layout in layouts:
+        if not splits_heads(model, layout.get("tp", 1)):
+            continue
         for zero in (0, 1):
             for microbatches in (1, 4):
                 for recompute in ("none", "full"):
@@ -97,7 +132,7 @@ def drawn(model, count, seed, batch=8):
         tp = generator.choice([1, 1, 2, 4])
         dp = generator.choice([1, 2, 4])
         pp = generator.choice([p for p in (1, 2, 3) if p <= model["layers"]])
-        if dp * tp * pp > 12:
+        if dp * tp * pp > 12 or not splits_heads(model, tp):
             continue
         per_rank = batch // dp
         micro = generator.choice([m for m in (1, 2, 4, 8) if per_rank % m == 0])

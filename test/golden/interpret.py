@@ -76,7 +76,9 @@ def last(x):
 
 
 def rope(x, a, axis=0):
-    theta, d = float(attribute(a, "theta")), x.shape[-1]
+    theta = float(attribute(a, "theta"))
+    d = int(attribute(a, "rotary_dim", x.shape[-1]))
+    x, rest = x[..., :d], x[..., d:]
     inverse = theta ** (-np.arange(0, d, 2) / d)
     if attribute(a, "rope_type"):
         factor = float(attribute(a, "factor"))
@@ -94,46 +96,88 @@ def rope(x, a, axis=0):
                             + angles.shape[1:])
     sign = -1 if attribute(a, "inverse") == "true" else 1
     cos, sin = np.cos(angles), sign * np.sin(angles)
+    if attribute(a, "interleaved") == "true":
+        first, second = x[..., 0::2], x[..., 1::2]
+        turned = np.empty_like(x)
+        turned[..., 0::2] = first * cos - second * sin
+        turned[..., 1::2] = second * cos + first * sin
+        return np.concatenate([turned, rest], -1)
     first, second = np.split(x, 2, -1)
     return np.concatenate([first * cos - second * sin,
-                           second * cos + first * sin], -1)
+                           second * cos + first * sin, rest], -1)
+
+
+def alibi_slope(head, heads):
+    power = 2**int(math.log2(heads))
+    if head < power:
+        return 2**(-8 * (head + 1) / power)
+    return 2**(-8 * (2 * (head - power) + 1) / (2 * power))
 
 
 def probabilities(q, k, a):
+    """Probabilities, log of the sum, and the derivative of the bound."""
     scores = float(attribute(a, "scale")) * np.einsum("sbngd,tbnd->bngst", q, k)
+    slope, cap = 1.0, attribute(a, "softcap")
+    if cap:
+        bounded = np.tanh(scores / float(cap))
+        scores, slope = float(cap) * bounded, 1 - bounded**2
+    length, count = scores.shape[-1], q.shape[2] * q.shape[3]
+    away = np.arange(length)[None, :] - np.arange(length)[:, None]
+    if attribute(a, "alibi"):
+        slopes = np.array([alibi_slope(i, count) for i in range(count)])
+        slopes = slopes.reshape(q.shape[2:4] + (1, 1))
+        scores = scores + float(attribute(a, "alibi")) * slopes * away
     if attribute(a, "causal") == "true":
-        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores,
-                          -np.inf)
+        window = int(attribute(a, "window", length))
+        scores = np.where((away <= 0) & (away > -window), scores, -np.inf)
     top = scores.max(-1)
     total = np.exp(scores - last(top)).sum(-1)
     lse = top + np.log(total)
-    return np.exp(scores - last(lse)), lse
+    return np.exp(scores - last(lse)), lse, slope
 
 
 def attention(q, k, v, a):
-    p, lse = probabilities(q, k, a)
+    p, lse, _ = probabilities(q, k, a)
     return (np.einsum("bngst,tbnd->sbngd", p, v),
             np.einsum("bngs->sbng", lse))
 
 
 def attention_grad(do, q, k, v, o, lse, a):
-    p, _ = probabilities(q, k, a)
+    p, _, slope = probabilities(q, k, a)
     dv = np.einsum("bngst,sbngd->tbnd", p, do)
     dp = np.einsum("sbngd,tbnd->bngst", do, v)
     delta = np.einsum("sbngd,sbngd->bngs", do, o)
-    ds = p * (dp - last(delta)) * float(attribute(a, "scale"))
+    ds = p * (dp - last(delta)) * slope * float(attribute(a, "scale"))
     return (np.einsum("bngst,tbnd->sbngd", ds, k),
             np.einsum("bngst,sbngd->tbnd", ds, q), dv)
 
 
+def along(a):
+    """Axes of a row, and a function that gives a row statistic them back."""
+    count = len(attribute(a, "columns", "h"))
+    return (tuple(range(-count, 0)),
+            lambda x: x[(...,) + (None,) * count])
+
+
+def rms_weight(w, a):
+    return 1 + w if attribute(a, "unit_offset") == "true" else w
+
+
 def rms_norm(x, w, a):
-    rstd = 1 / np.sqrt((x * x).mean(-1) + float(attribute(a, "eps")))
-    return x * last(rstd) * w, rstd
+    row, wide = along(a)
+    rstd = 1 / np.sqrt((x * x).mean(row) + float(attribute(a, "eps")))
+    return x * wide(rstd) * rms_weight(w, a), rstd
 
 
 def rms_norm_grad(dy, x, w, rstd, a):
-    n, g = x * last(rstd), dy * w
-    return last(rstd) * (g - n * (g * n).mean(-1, keepdims=True))
+    row, wide = along(a)
+    n, g = x * wide(rstd), dy * rms_weight(w, a)
+    return wide(rstd) * (g - n * (g * n).mean(row, keepdims=True))
+
+
+def rms_norm_weight_grad(dy, x, rstd, a):
+    row, wide = along(a)
+    return (dy * x * wide(rstd)).sum(tuple(range(x.ndim - len(row))))
 
 
 def layer_norm(x, w, b, a):
@@ -157,9 +201,39 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
+def gate_form(a):
+    """Attributes of the gelu that a gate is, or None for silu."""
+    match = re.search(r"gate_kind = #model\W+(?:gate\W+)?(gelu\w*)", a)
+    if not match:
+        return None
+    tanh = "true" if match.group(1) == "gelu_tanh" else "false"
+    return f"{{approximate = {tanh}}}"
+
+
+def swiglu(gate, up, a):
+    form = gate_form(a)
+    return (gelu(gate, form) if form else gate * sigmoid(gate)) * up
+
+
 def swiglu_grad(dy, gate, up, a):
+    form = gate_form(a)
+    if form:
+        return gelu_grad(dy * up, gate, form), dy * gelu(gate, form)
     s = sigmoid(gate)
     return dy * up * s * (1 + gate * (1 - s)), dy * gate * s
+
+
+def softcap(x, a):
+    cap = float(attribute(a, "cap"))
+    return cap * np.tanh(x / cap)
+
+
+def softcap_grad(dy, y, a):
+    return dy * (1 - (y / float(attribute(a, "cap")))**2)
+
+
+def shifted(a):
+    return int(attribute(a, "offset", 0))
 
 
 def gelu(x, a):
@@ -191,8 +265,7 @@ class Ops:
             "column_sum": lambda x, a: np.einsum(attribute(a, "spec"), x),
             "rms_norm": rms_norm,
             "rms_norm_grad": rms_norm_grad,
-            "rms_norm_weight_grad":
-                lambda dy, x, r, a: (dy * x * last(r)).sum(rows(x)),
+            "rms_norm_weight_grad": rms_norm_weight_grad,
             "layer_norm": layer_norm,
             "layer_norm_grad": layer_norm_grad,
             "layer_norm_weight_grad": lambda dy, x, m, r, a:
@@ -200,13 +273,21 @@ class Ops:
             "rope": rope,
             "attention": attention,
             "attention_grad": attention_grad,
-            "swiglu": lambda g, u, a: g * sigmoid(g) * u,
+            "swiglu": swiglu,
             "swiglu_grad": swiglu_grad,
             "gelu": gelu,
             "gelu_grad": gelu_grad,
+            "relu": lambda x, a: np.maximum(x, 0),
+            "relu_grad": lambda dy, y, a: np.where(y > 0, dy, 0),
+            "scale": lambda x, a: float(attribute(a, "factor")) * x,
+            "softcap": softcap,
+            "softcap_grad": softcap_grad,
+            # One number spreads over any shape.
+            "fill": lambda a: np.array(float(attribute(a, "value"))),
             "embedding": lambda ids, t, a: t[ids],
             "embedding_grad": self.embedding_grad,
-            "add_positions": lambda x, t, a: x + t[:len(x), None],
+            "add_positions": lambda x, t, a:
+                x + t[shifted(a):shifted(a) + len(x), None],
             "add_positions_grad": self.add_positions_grad,
             "max_logit": lambda x, a: x.max(-1),
             "sum_exp": lambda x, m, a: np.exp(x - last(m)).sum(-1),
@@ -224,7 +305,7 @@ class Ops:
 
     def add_positions_grad(self, dy, a):
         table = np.zeros((self.positions, dy.shape[-1]))
-        table[:len(dy)] = dy.sum(1)
+        table[shifted(a):shifted(a) + len(dy)] = dy.sum(1)
         return table
 
     def softmax_grad(self, x, m, s, ids, a):
@@ -280,17 +361,18 @@ def main():
                          dtype=np.uint8).astype(np.int64)
     tokens, labels = draws.batch(run, data, 0)
     shapes = {n: t["shape"] for n, t in golden["tensors"].items()}
-    table = "model.embed_tokens.weight"
-    ops = Ops(shapes.get(table, shapes.get("transformer.wte.weight"))[0],
-              shapes.get("transformer.wpe.weight", [0])[0],
+    embedding = {attribute(line, "letters"): shapes[attribute(line, "hf_name")]
+                 for line in parameters["embed"]}
+    ops = Ops(embedding["vh"][0], embedding.get("ph", [0])[0],
               1 / (run["global_batch"] * run["sequence"]))
 
     layers, number = [], 0
     for kind, count in stack:
         for _ in range(count):
-            layer = number if kind == "dense" else 0
-            number += kind == "dense"
-            prefix = f"{kind}.{policy if kind == 'dense' else 'none'}."
+            repeated = kind not in ("embed", "head")
+            layer = number if repeated else 0
+            number += repeated
+            prefix = f"{kind}.{policy if repeated else 'none'}."
             layers.append((prefix, weights_of(parameters[kind], layer,
                                               run["seed"])))
     base = {("tokens", "0"): tokens.T, ("labels", "0"): labels.T}

@@ -6,7 +6,7 @@ numbers and data as the compiled program draws them, gradients by autograd, all
 in double precision on one device. Needs python3-torch and python3-numpy; the
 tests read only the JSON files.
 
-    /usr/bin/python3 test/golden/reference.py [--check]
+    /usr/bin/python3 test/golden/reference.py [--check] [NAME ...]
 
 writes NAME/golden.json beside each NAME/config.json; --check compares with the
 files that are there instead (relative difference up to 1e-9) and exits 1 if
@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 import draws
+import families
 
 HERE = pathlib.Path(__file__).parent
 RUN = {
@@ -246,7 +247,8 @@ def train(folder):
     config = json.loads((folder / "config.json").read_text())
     run = RUN
     weights = Weights(run["seed"])
-    model = {"llama": Llama, "gpt2": Gpt2}[config["model_type"]](config, weights)
+    models = {"llama": Llama, "gpt2": Gpt2, **families.MODELS}
+    model = models[config["model_type"]](config, weights)
     tensors = weights.tensors
     for tensor in tensors.values():
         tensor.requires_grad_(True)
@@ -323,10 +325,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true",
                         help="compare with the golden files, write nothing")
+    parser.add_argument("models", nargs="*", help="folders; default: all")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     failed = False
     for config in sorted(HERE.glob("*/config.json")):
+        if arguments.models and config.parent.name not in arguments.models:
+            continue
         golden = train(config.parent)
         path = config.parent / "golden.json"
         if not arguments.check:

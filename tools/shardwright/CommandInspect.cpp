@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <ostream>
@@ -32,11 +33,27 @@ struct Part {
   int64_t perLayer = 0;
 };
 
+/// Runs of the stack, those of a kind together: alternating kinds are listed
+/// once.
+std::vector<Run> kindsOf(const Program &program) {
+  std::vector<Run> kinds;
+  for (const Run &run : program.stack) {
+    auto same = std::find_if(kinds.begin(), kinds.end(), [&](const Run &other) {
+      return other.kind == run.kind;
+    });
+    if (same == kinds.end())
+      kinds.push_back(run);
+    else
+      same->count += run.count;
+  }
+  return kinds;
+}
+
 /// Shared tensors count in the first kind that has them.
 std::vector<Part> partsOf(const Program &program) {
   std::vector<Part> parts;
   std::set<std::string> shared;
-  for (const Run &run : program.stack) {
+  for (const Run &run : kindsOf(program)) {
     const Kind &kind = program.kinds[run.kind];
     std::map<Segment, int64_t> bySegment;
     for (const Parameter &parameter : kind.parameters)
@@ -69,7 +86,7 @@ const char *describe(FlopsConvention convention) {
   case FlopsConvention::FullAttention:
     return "every attention pair, logits counted (PaLM)";
   case FlopsConvention::SixN:
-    return "6 x parameters without embedding lookup, no attention";
+    return "6 x active parameters without embedding lookup, no attention";
   }
   return "";
 }
@@ -82,8 +99,11 @@ Json inspectJson(const Program &program, const std::string &sha256) {
                      {"layers", part.layers},
                      {"parameters_per_layer", part.perLayer},
                      {"parameters", part.layers * part.perLayer}});
-  Json tensors = Json::array();
+  Json stack = Json::array();
   for (const Run &run : program.stack)
+    stack.push_back(Json::array({program.kinds[run.kind].name, run.count}));
+  Json tensors = Json::array();
+  for (const Run &run : kindsOf(program))
     for (const Parameter &parameter : program.kinds[run.kind].parameters) {
       Json tensor = {{"name", parameter.hfName},
                      {"kind", program.kinds[run.kind].name},
@@ -101,9 +121,10 @@ Json inspectJson(const Program &program, const std::string &sha256) {
           {"family", program.family},
           // What a hand-written plan names as model.sha256.
           {"sha256", sha256},
-          // Every parameter of a dense model works on every token.
-          {"parameters", {{"total", total}, {"active", total}}},
+          {"parameters",
+           {{"total", total}, {"active", activeParameterCount(program)}}},
           {"layers", program.layers},
+          {"stack", stack},
           {"sequence", program.sequence},
           {"hidden", program.hidden},
           {"ffn", program.ffn},
@@ -122,7 +143,11 @@ Json inspectJson(const Program &program, const std::string &sha256) {
 void printInspect(const Program &program, std::ostream &out) {
   using Align = Table::Align;
   out << program.name << ": " << program.family << ", "
-      << groupedText(parameterCount(program)) << " parameters, "
+      << groupedText(parameterCount(program)) << " parameters"
+      << (program.experts > 0
+              ? " (" + groupedText(activeParameterCount(program)) + " active)"
+              : "")
+      << ", "
       << program.layers << " layers\n"
       << "hidden " << program.hidden << ", ffn " << program.ffn << ", heads "
       << program.heads << " (" << program.kvHeads << " key/value) x "
@@ -137,7 +162,7 @@ void printInspect(const Program &program, std::ostream &out) {
   out << parts.text() << "\n";
   Table tensors({"tensor", "kind", "part", "shape"},
                 {Align::Left, Align::Left, Align::Left, Align::Left});
-  for (const Run &run : program.stack)
+  for (const Run &run : kindsOf(program))
     for (const Parameter &parameter : program.kinds[run.kind].parameters)
       tensors.add({parameter.hfName, program.kinds[run.kind].name,
                    std::string(name(parameter.segment)),

@@ -21,14 +21,32 @@ def Model_Segment : Model_Enum<"Segment", "part of a step sharded alike", [
   I32EnumAttrCase<"Embed", 3, "embed">,
   I32EnumAttrCase<"Head", 4, "head">,
   I32EnumAttrCase<"Loss", 5, "loss">,
-  I32EnumAttrCase<"Update", 6, "update">]>;
+  I32EnumAttrCase<"Update", 6, "update">,
+  I32EnumAttrCase<"Router", 7, "router">,
+  I32EnumAttrCase<"Experts", 8, "experts">]>;
 def Model_SegmentAttr : EnumAttr<Model_Dialect, Model_Segment, "segment">;
+
+def Model_Score : Model_Enum<"Score", "score of an expert from its logit", [
+  I32EnumAttrCase<"Softmax", 0, "softmax">,
+  I32EnumAttrCase<"Sigmoid", 1, "sigmoid">,
+  I32EnumAttrCase<"Chosen", 2, "chosen">]>;
+def Model_ScoreAttr : EnumAttr<Model_Dialect, Model_Score, "score"> {
+  let assemblyFormat = "`<` $value `>`";
+}
 
 def Model_Part : Model_Enum<"Part", "function of a kind", [
   I32EnumAttrCase<"Forward", 0, "forward">,
   I32EnumAttrCase<"DataGrad", 1, "data_grad">,
   I32EnumAttrCase<"WeightGrad", 2, "weight_grad">]>;
 def Model_PartAttr : EnumAttr<Model_Dialect, Model_Part, "part"> {
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Model_Gate : Model_Enum<"Gate", "activation of a gate", [
+  I32EnumAttrCase<"Silu", 0, "silu">,
+  I32EnumAttrCase<"Gelu", 1, "gelu">,
+  I32EnumAttrCase<"GeluTanh", 2, "gelu_tanh">]>;
+def Model_GateAttr : EnumAttr<Model_Dialect, Model_Gate, "gate"> {
   let assemblyFormat = "`<` $value `>`";
 }
 

@@ -25,6 +25,8 @@ SAME_SEGMENT(Embed);
 SAME_SEGMENT(Head);
 SAME_SEGMENT(Loss);
 SAME_SEGMENT(Update);
+SAME_SEGMENT(Router);
+SAME_SEGMENT(Experts);
 #undef SAME_SEGMENT
 
 void ModelDialect::initialize() {

@@ -52,10 +52,12 @@ Values BiasAddOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
 Values RmsNormOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
   Value dx = RmsNormGradOp::create(
       builder, getLoc(), getInput().getType(), gradients[0], getInput(),
-      getWeight(), getRstd(), getSegmentAttr(), StringAttr(), getLettersAttr());
+      getWeight(), getRstd(), getSegmentAttr(), StringAttr(), getLettersAttr(),
+      getUnitOffsetAttr(), getColumnsAttr());
   Value dweight = RmsNormWeightGradOp::create(
       builder, getLoc(), getWeight().getType(), gradients[0], getInput(),
-      getRstd(), getSegmentAttr(), StringAttr(), getLettersAttr());
+      getRstd(), getSegmentAttr(), StringAttr(), getLettersAttr(),
+      getColumnsAttr());
   return {dx, dweight};
 }
 
@@ -78,7 +80,8 @@ Values RopeOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
   Value dx = RopeOp::create(builder, getLoc(), getInput().getType(),
                             gradients[0], getSegmentAttr(), StringAttr(),
                             getLettersAttr(), getThetaAttr(), getScalingAttr(),
-                            builder.getBoolAttr(!getInverse()));
+                            builder.getBoolAttr(!getInverse()),
+                            getRotaryDimAttr(), getInterleavedAttr());
   return {dx};
 }
 
@@ -86,14 +89,16 @@ Values AttentionOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
   auto gradient = AttentionGradOp::create(
       builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(),
       gradients[0], getQ(), getK(), getV(), getOutput(), getLse(),
-      getSegmentAttr(), StringAttr(), getCausalAttr(), getScaleAttr());
+      getSegmentAttr(), StringAttr(), getCausalAttr(), getScaleAttr(),
+      getWindowAttr(), getSoftcapAttr(), getAlibiAttr(), getAlibiHeadsAttr());
   return {gradient.getDq(), gradient.getDk(), gradient.getDv()};
 }
 
 Values SwigluOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
   auto gradient = SwigluGradOp::create(
       builder, getLoc(), getGate().getType(), getUp().getType(), gradients[0],
-      getGate(), getUp(), getSegmentAttr(), StringAttr(), getLettersAttr());
+      getGate(), getUp(), getSegmentAttr(), StringAttr(), getLettersAttr(),
+      getGateKindAttr());
   return {gradient.getDgate(), gradient.getDup()};
 }
 
@@ -104,6 +109,29 @@ Values GeluOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
                                 getApproximateAttr());
   return {dx};
 }
+
+Values ReluOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
+  Value dx = ReluGradOp::create(builder, getLoc(), getInput().getType(),
+                                gradients[0], getResult(), getSegmentAttr(),
+                                StringAttr(), getLettersAttr());
+  return {dx};
+}
+
+Values ScaleOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
+  Value dx = ScaleOp::create(builder, getLoc(), getInput().getType(),
+                             gradients[0], getSegmentAttr(), StringAttr(),
+                             getLettersAttr(), getFactorAttr());
+  return {dx};
+}
+
+Values SoftcapOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
+  Value dx = SoftcapGradOp::create(
+      builder, getLoc(), getInput().getType(), gradients[0], getResult(),
+      getSegmentAttr(), StringAttr(), getLettersAttr(), getCapAttr());
+  return {dx};
+}
+
+Values FillOp::buildGradient(OpBuilder &, ValueRange) { return {}; }
 
 Values EmbeddingOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
   Value dtable = EmbeddingGradOp::create(builder, getLoc(),
@@ -117,7 +145,7 @@ Values AddPositionsOp::buildGradient(OpBuilder &builder,
                                      ValueRange gradients) {
   Value dtable = AddPositionsGradOp::create(
       builder, getLoc(), getTable().getType(), gradients[0], getSegmentAttr(),
-      StringAttr());
+      StringAttr(), getOffsetAttr());
   return {gradients[0], dtable};
 }
 

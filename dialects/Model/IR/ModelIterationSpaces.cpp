@@ -4,7 +4,7 @@
 // else (factor list, sizes, dim maps) follows in makeSpace.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/Model/IR/ModelOps.h"
+#include "dialects/Model/IR/MakeSpace.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -38,6 +38,14 @@ DimLetters lettersOfSpec(StringRef spec) {
 std::string rowLetters(StringRef letters) { return letters.drop_back().str(); }
 std::string lastLetter(StringRef letters) { return letters.take_back().str(); }
 
+/// Letters that a row goes along, and those that number the rows.
+StringRef columnsOf(StringRef letters, std::optional<StringRef> columns) {
+  return columns.value_or(letters.take_back());
+}
+std::string rowsOf(StringRef letters, std::optional<StringRef> columns) {
+  return letters.drop_back(columnsOf(letters, columns).size()).str();
+}
+
 bool contains(StringRef letters, char letter) {
   return letters.contains(letter);
 }
@@ -45,7 +53,7 @@ bool contains(StringRef letters, char letter) {
 /// A float result without tokens is a parameter's gradient.
 Precision computeOrGrad(StringRef letters) {
   return contains(letters, 's') || contains(letters, 'b') ||
-                 contains(letters, 't')
+                 contains(letters, 't') || contains(letters, 'c')
              ? Precision::Compute
              : Precision::Grad;
 }
@@ -100,6 +108,14 @@ auto sumExcept(StringRef kept) {
 
 } // namespace
 
+IterationSpace shardwright::model::makeIterationSpace(
+    Operation *op, KernelClass kernel, const DimLetters &letters,
+    KindOfLetter kindOf, std::vector<Precision> resultPrecision,
+    std::vector<bool> linear) {
+  return makeSpace(op, kernel, letters, kindOf, std::move(resultPrecision),
+                   std::move(linear));
+}
+
 //===----------------------------------------------------------------------===//
 // Linear ops
 //===----------------------------------------------------------------------===//
@@ -144,34 +160,37 @@ IterationSpace ColumnSumOp::getIterationSpace() {
 
 DimLetters RmsNormOp::getDimLetters() {
   StringRef letters = getLetters();
-  return {{letters.str(), lastLetter(letters)},
-          {letters.str(), rowLetters(letters)}};
+  return {{letters.str(), columnsOf(letters, getColumns()).str()},
+          {letters.str(), rowsOf(letters, getColumns())}};
 }
 IterationSpace RmsNormOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::RowNorm, getDimLetters(),
-                   fullAt(getLetters().take_back()),
+                   fullAt(columnsOf(getLetters(), getColumns())),
                    {Precision::Compute, Precision::Stat});
 }
 
 DimLetters RmsNormGradOp::getDimLetters() {
   StringRef letters = getLetters();
   return {
-      {letters.str(), letters.str(), lastLetter(letters), rowLetters(letters)},
+      {letters.str(), letters.str(), columnsOf(letters, getColumns()).str(),
+       rowsOf(letters, getColumns())},
       {letters.str()}};
 }
 IterationSpace RmsNormGradOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::RowNorm, getDimLetters(),
-                   fullAt(getLetters().take_back()), {Precision::Compute});
+                   fullAt(columnsOf(getLetters(), getColumns())),
+                   {Precision::Compute});
 }
 
 DimLetters RmsNormWeightGradOp::getDimLetters() {
   StringRef letters = getLetters();
-  return {{letters.str(), letters.str(), rowLetters(letters)},
-          {lastLetter(letters)}};
+  return {{letters.str(), letters.str(), rowsOf(letters, getColumns())},
+          {columnsOf(letters, getColumns()).str()}};
 }
 IterationSpace RmsNormWeightGradOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::ColumnSum, getDimLetters(),
-                   sumExcept(getLetters().take_back()), {Precision::Grad});
+                   sumExcept(columnsOf(getLetters(), getColumns())),
+                   {Precision::Grad});
 }
 
 DimLetters LayerNormOp::getDimLetters() {
@@ -228,6 +247,7 @@ IterationSpace AttentionOp::getIterationSpace() {
       makeSpace(*this, KernelClass::Attention, getDimLetters(), fullAt("td"),
                 {Precision::Compute, Precision::Stat});
   space.causal = getCausal();
+  space.window = getWindow().value_or(0);
   return space;
 }
 
@@ -248,6 +268,7 @@ IterationSpace AttentionGradOp::getIterationSpace() {
       makeSpace(*this, KernelClass::AttentionGrad, getDimLetters(), kindOf,
                 {Precision::Compute, Precision::Compute, Precision::Compute});
   space.causal = getCausal();
+  space.window = getWindow().value_or(0);
   return space;
 }
 
@@ -286,6 +307,54 @@ DimLetters GeluGradOp::getDimLetters() {
   return {{letters, letters}, {letters}};
 }
 IterationSpace GeluGradOp::getIterationSpace() {
+  return makeSpace(*this, KernelClass::Elementwise, getDimLetters(), parallel,
+                   {Precision::Compute});
+}
+
+DimLetters ReluOp::getDimLetters() {
+  return {{getLetters().str()}, {getLetters().str()}};
+}
+IterationSpace ReluOp::getIterationSpace() {
+  return makeSpace(*this, KernelClass::Elementwise, getDimLetters(), parallel,
+                   {Precision::Compute});
+}
+
+DimLetters ReluGradOp::getDimLetters() {
+  std::string letters = getLetters().str();
+  return {{letters, letters}, {letters}};
+}
+IterationSpace ReluGradOp::getIterationSpace() {
+  return makeSpace(*this, KernelClass::Elementwise, getDimLetters(), parallel,
+                   {Precision::Compute});
+}
+
+DimLetters ScaleOp::getDimLetters() {
+  return {{getLetters().str()}, {getLetters().str()}};
+}
+IterationSpace ScaleOp::getIterationSpace() {
+  return makeSpace(*this, KernelClass::Elementwise, getDimLetters(), parallel,
+                   {computeOrGrad(getLetters())}, {true});
+}
+
+DimLetters SoftcapOp::getDimLetters() {
+  return {{getLetters().str()}, {getLetters().str()}};
+}
+IterationSpace SoftcapOp::getIterationSpace() {
+  return makeSpace(*this, KernelClass::Elementwise, getDimLetters(), parallel,
+                   {Precision::Compute});
+}
+
+DimLetters SoftcapGradOp::getDimLetters() {
+  std::string letters = getLetters().str();
+  return {{letters, letters}, {letters}};
+}
+IterationSpace SoftcapGradOp::getIterationSpace() {
+  return makeSpace(*this, KernelClass::Elementwise, getDimLetters(), parallel,
+                   {Precision::Compute});
+}
+
+DimLetters FillOp::getDimLetters() { return {{}, {getLetters().str()}}; }
+IterationSpace FillOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::Elementwise, getDimLetters(), parallel,
                    {Precision::Compute});
 }

@@ -6,17 +6,22 @@ include "dialects/Model/IR/ModelBase.td"
 
 def Model_RmsNormOp : Model_ForwardOp<"rms_norm",
     (ins Model_Float:$input, Model_Float:$weight),
-    (ins StrAttr:$letters, F64Attr:$eps)> {
+    (ins StrAttr:$letters, F64Attr:$eps,
+         DefaultValuedAttr<BoolAttr, "false">:$unit_offset,
+         OptionalAttr<StrAttr>:$columns)> {
   let summary = "Root-mean-square norm of rows";
   let description = [{
-    Computes, per row (all dims but the last, which has `n` elements),
-    `rstd = 1 / sqrt(mean(input^2) + eps)` and `output = input * rstd * weight`.
+    Computes, per row (a row goes along the last dim, or along the dims that
+    `columns` names), `rstd = 1 / sqrt(mean(input^2) + eps)` and
+    `output = input * rstd * weight`. `unit_offset` puts `1 + weight` in place
+    of `weight`.
 
     Constraints (besides space_c1 to space_c3):
     * (norm_c1) there are at least two letters.
     * (norm_c2) `eps` is positive.
+    * (norm_c3) `columns` are the last ones of `letters`, and not all.
 
-    Factors: the last letter stays whole on a rank, the others are parallel.
+    Factors: letters of the row stay whole on a rank, the others are parallel.
     Work: no counted flops.
 
     Example:
@@ -32,15 +37,17 @@ def Model_RmsNormOp : Model_ForwardOp<"rms_norm",
 
 def Model_RmsNormGradOp : Model_ComputeOp<"rms_norm_grad",
     (ins Model_Float:$dy, Model_Float:$input, Model_Float:$weight,
-         Model_Float:$rstd), (ins StrAttr:$letters)> {
+         Model_Float:$rstd),
+    (ins StrAttr:$letters, DefaultValuedAttr<BoolAttr, "false">:$unit_offset,
+         OptionalAttr<StrAttr>:$columns)> {
   let summary = "Gradient of rms_norm with respect to its input";
   let description = [{
-    Computes, per row, with `g = dy * weight` and `u = input * rstd`,
-    `dx = rstd * (g - u * mean(g * u))`.
+    Computes, per row, with `g = dy * weight` (`1 + weight` if `unit_offset`)
+    and `u = input * rstd`, `dx = rstd * (g - u * mean(g * u))`.
 
-    Constraints: norm_c1, space_c1 to space_c3.
+    Constraints: norm_c1, norm_c3, space_c1 to space_c3.
 
-    Factors: the last letter stays whole on a rank, the others are parallel.
+    Factors: letters of the row stay whole on a rank, the others are parallel.
     Work: no counted flops.
 
     Example:
@@ -55,14 +62,14 @@ def Model_RmsNormGradOp : Model_ComputeOp<"rms_norm_grad",
 
 def Model_RmsNormWeightGradOp : Model_ComputeOp<"rms_norm_weight_grad",
     (ins Model_Float:$dy, Model_Float:$input, Model_Float:$rstd),
-    (ins StrAttr:$letters)> {
+    (ins StrAttr:$letters, OptionalAttr<StrAttr>:$columns)> {
   let summary = "Gradient of rms_norm with respect to its weight";
   let description = [{
     Computes `dweight = sum over rows of dy * input * rstd`.
 
-    Constraints: norm_c1, space_c1 to space_c3.
+    Constraints: norm_c1, norm_c3, space_c1 to space_c3.
 
-    Factors: the last letter parallel, the others a sum.
+    Factors: letters of the row parallel, the others a sum.
     Work: no counted flops.
 
     Example:

@@ -4,7 +4,7 @@
 // test/Dialect/Model/invalid.mlir.
 //
 //===----------------------------------------------------------------------===//
-#include "dialects/Model/IR/ModelOps.h"
+#include "dialects/Model/IR/MakeSpace.h"
 
 using namespace mlir;
 using namespace shardwright;
@@ -65,6 +65,17 @@ LogicalResult verifyLetters(Operation *op, const DimLetters &letters) {
   return success();
 }
 
+/// norm_c3: columns end the letters and leave one.
+LogicalResult verifyColumns(Operation *op, StringRef letters,
+                            std::optional<StringRef> columns) {
+  if (columns && (columns->empty() || columns->size() >= letters.size() ||
+                  !letters.ends_with(*columns))) // norm_c3
+    return op->emitOpError() << "expected columns to be the last letters of \""
+                             << letters << "\" and not all, but got \""
+                             << *columns << "\"";
+  return success();
+}
+
 /// norm_c1: a norm needs at least one letter besides the row's.
 LogicalResult verifyNorm(Operation *op, StringRef letters,
                          llvm::function_ref<DimLetters()> dimLetters) {
@@ -84,6 +95,11 @@ LogicalResult verifyVocab(Operation *op, const DimLetters &letters,
 }
 
 } // namespace
+
+LogicalResult shardwright::model::verifyDimLetters(Operation *op,
+                                                   const DimLetters &letters) {
+  return verifyLetters(op, letters);
+}
 
 //===----------------------------------------------------------------------===//
 // Linear ops
@@ -156,12 +172,18 @@ LogicalResult RmsNormOp::verify() {
   if (!(getEps().convertToDouble() > 0)) // norm_c2
     return emitOpError() << "expected eps to be positive, but got "
                          << getEps().convertToDouble();
+  if (failed(verifyColumns(*this, getLetters(), getColumns())))
+    return failure();
   return verifyNorm(*this, getLetters(), [&] { return getDimLetters(); });
 }
 LogicalResult RmsNormGradOp::verify() {
+  if (failed(verifyColumns(*this, getLetters(), getColumns())))
+    return failure();
   return verifyNorm(*this, getLetters(), [&] { return getDimLetters(); });
 }
 LogicalResult RmsNormWeightGradOp::verify() {
+  if (failed(verifyColumns(*this, getLetters(), getColumns())))
+    return failure();
   return verifyNorm(*this, getLetters(), [&] { return getDimLetters(); });
 }
 LogicalResult LayerNormOp::verify() {
@@ -188,18 +210,23 @@ static LogicalResult verifyScaling(RopeOp op) {
     return success();
   auto type = scaling->getAs<StringAttr>("rope_type");
   bool isLlama3 = type && type.getValue() == "llama3";
-  if (!isLlama3 && !(type && type.getValue() == "linear")) // rope_c4
+  bool isYarn = type && type.getValue() == "yarn";
+  if (!isLlama3 && !isYarn &&
+      !(type && type.getValue() == "linear")) // rope_c4
     return op.emitOpError()
-           << "expected rope_type to be \"linear\" or \"llama3\", but got "
+           << "expected rope_type to be \"linear\" or \"llama3\" or "
+              "\"yarn\", but got "
            << *scaling;
   SmallVector<StringRef> numbers = {"factor"};
   if (isLlama3)
     numbers.append({"low_freq_factor", "high_freq_factor"});
+  if (isYarn)
+    numbers.append({"beta_fast", "beta_slow", "attention_factor"});
   for (StringRef key : numbers)
     if (!scaling->getAs<FloatAttr>(key)) // rope_c4
       return op.emitOpError() << "expected scaling to have the number '" << key
                               << "', but got " << *scaling;
-  if (isLlama3 &&
+  if ((isLlama3 || isYarn) &&
       !scaling->getAs<IntegerAttr>("original_max_position_embeddings"))
     return op.emitOpError() // rope_c4
            << "expected scaling to have the integer "
@@ -215,7 +242,11 @@ LogicalResult RopeOp::verify() {
   if (failed(verifyLetters(*this, getDimLetters())))
     return failure();
   int64_t width = getInput().getType().getShape().back();
-  if (width % 2 != 0) // rope_c2
+  if (std::optional<int64_t> rotated = getRotaryDim()) {
+    if (*rotated < 2 || *rotated > width || *rotated % 2 != 0) // rope_c5
+      return emitOpError() << "expected rotary_dim to be even and from 2 to "
+                           << width << ", but got " << *rotated;
+  } else if (width % 2 != 0) // rope_c2
     return emitOpError() << "expected the last dim to be even, but got "
                          << width;
   if (!(getTheta().convertToDouble() > 0)) // rope_c3
@@ -224,29 +255,39 @@ LogicalResult RopeOp::verify() {
   return verifyScaling(*this);
 }
 
-/// attention_c1: a causal mask needs as many keys as queries.
-static LogicalResult verifyCausal(Operation *op, bool causal, int64_t queries,
-                                  int64_t keys) {
-  if (causal && queries != keys) // attention_c1
-    return op->emitOpError() << "expected causal attention to have as many keys"
-                                " as queries ("
-                             << queries << "), but got " << keys;
+/// attention_c1 to attention_c4.
+template <typename OpTy> static LogicalResult verifyAttention(OpTy op) {
+  if (failed(verifyLetters(op, op.getDimLetters())))
+    return failure();
+  ArrayRef<int64_t> query = op.getQ().getType().getShape();
+  int64_t keys = op.getK().getType().getDimSize(0);
+  if (op.getCausal() && query[0] != keys) // attention_c1
+    return op.emitOpError() << "expected causal attention to have as many keys"
+                               " as queries ("
+                            << query[0] << "), but got " << keys;
+  std::optional<int64_t> window = op.getWindow();
+  if (window && (*window < 1 || !op.getCausal())) // attention_c2
+    return op.emitOpError() << "expected window to be at least 1 and attention "
+                               "to be causal, but got "
+                            << *window
+                            << (op.getCausal() ? "" : " without causal");
+  std::optional<APFloat> softcap = op.getSoftcap();
+  if (softcap && !(softcap->convertToDouble() > 0)) // attention_c3
+    return op.emitOpError() << "expected softcap to be positive, but got "
+                            << softcap->convertToDouble();
+  std::optional<int64_t> heads = op.getAlibiHeads();
+  if (op.getAlibi().has_value() != heads.has_value() ||
+      (heads && (*heads < 1 || *heads % (query[2] * query[3]) != 0)))
+    return op.emitOpError() // attention_c4
+           << "expected alibi and alibi_heads together, a multiple of the "
+              "query heads ("
+           << query[2] * query[3] << "), but got "
+           << (heads ? std::to_string(*heads) : "no alibi_heads");
   return success();
 }
 
-LogicalResult AttentionOp::verify() {
-  if (failed(verifyLetters(*this, getDimLetters())))
-    return failure();
-  return verifyCausal(*this, getCausal(), getQ().getType().getDimSize(0),
-                      getK().getType().getDimSize(0));
-}
-
-LogicalResult AttentionGradOp::verify() {
-  if (failed(verifyLetters(*this, getDimLetters())))
-    return failure();
-  return verifyCausal(*this, getCausal(), getQ().getType().getDimSize(0),
-                      getK().getType().getDimSize(0));
-}
+LogicalResult AttentionOp::verify() { return verifyAttention(*this); }
+LogicalResult AttentionGradOp::verify() { return verifyAttention(*this); }
 
 //===----------------------------------------------------------------------===//
 // Activations and the update
@@ -262,6 +303,24 @@ LogicalResult GeluOp::verify() { return verifyLetters(*this, getDimLetters()); }
 LogicalResult GeluGradOp::verify() {
   return verifyLetters(*this, getDimLetters());
 }
+LogicalResult ReluOp::verify() { return verifyLetters(*this, getDimLetters()); }
+LogicalResult ReluGradOp::verify() {
+  return verifyLetters(*this, getDimLetters());
+}
+LogicalResult ScaleOp::verify() {
+  return verifyLetters(*this, getDimLetters());
+}
+LogicalResult FillOp::verify() { return verifyLetters(*this, getDimLetters()); }
+
+template <typename OpTy> static LogicalResult verifySoftcap(OpTy op) {
+  if (!(op.getCap().convertToDouble() > 0)) // softcap_c1
+    return op.emitOpError() << "expected cap to be positive, but got "
+                            << op.getCap().convertToDouble();
+  return verifyLetters(op, op.getDimLetters());
+}
+LogicalResult SoftcapOp::verify() { return verifySoftcap(*this); }
+LogicalResult SoftcapGradOp::verify() { return verifySoftcap(*this); }
+
 LogicalResult AdamwOp::verify() {
   return verifyLetters(*this, getDimLetters());
 }
@@ -276,18 +335,31 @@ LogicalResult EmbeddingOp::verify() {
 LogicalResult EmbeddingGradOp::verify() {
   return verifyLetters(*this, getDimLetters());
 }
+/// add_positions_c1, add_positions_c2.
+static LogicalResult verifyPositions(Operation *op, int64_t offset,
+                                     int64_t sequence, int64_t rows) {
+  if (offset < 0) // add_positions_c2
+    return op->emitOpError()
+           << "expected offset to be at least 0, but got " << offset;
+  if (rows < sequence + offset) // add_positions_c1
+    return op->emitOpError()
+           << "expected the table to have at least " << sequence + offset
+           << " rows, but got " << rows;
+  return success();
+}
+
 LogicalResult AddPositionsOp::verify() {
   if (failed(verifyLetters(*this, getDimLetters())))
     return failure();
-  int64_t sequence = getInput().getType().getDimSize(0);
-  int64_t rows = getTable().getType().getDimSize(0);
-  if (rows < sequence) // add_positions_c1
-    return emitOpError() << "expected the table to have at least " << sequence
-                         << " rows, but got " << rows;
-  return success();
+  return verifyPositions(*this, getOffset(),
+                         getInput().getType().getDimSize(0),
+                         getTable().getType().getDimSize(0));
 }
 LogicalResult AddPositionsGradOp::verify() {
-  return verifyLetters(*this, getDimLetters());
+  if (failed(verifyLetters(*this, getDimLetters())))
+    return failure();
+  return verifyPositions(*this, getOffset(), getDy().getType().getDimSize(0),
+                         getDtable().getType().getDimSize(0));
 }
 LogicalResult MaxLogitOp::verify() {
   return verifyVocab(*this, getDimLetters(), getValidVocab());

@@ -47,14 +47,16 @@ def Model_EmbeddingGradOp : Model_ComputeOp<"embedding_grad",
 }
 
 def Model_AddPositionsOp : Model_ForwardOp<"add_positions",
-    (ins Model_Float:$input, Model_Float:$table), (ins)> {
+    (ins Model_Float:$input, Model_Float:$table),
+    (ins DefaultValuedAttr<Int64Attr, "0">:$offset)> {
   let summary = "Adds learned positions";
   let description = [{
-    Computes `output[s,b,h] = input[s,b,h] + table[s,h]`.
+    Computes `output[s,b,h] = input[s,b,h] + table[s + offset,h]`.
 
     Constraints (besides space_c1 to space_c3):
-    * (add_positions_c1) the table has at least as many rows (`p`) as there are
-      positions `s`.
+    * (add_positions_c1) the table has at least `offset` rows (`p`) more than
+      there are positions `s`.
+    * (add_positions_c2) `offset` is at least 0.
 
     Factors: `s`, `b`, `h` parallel; `p` stays whole on a rank, which needs its
     origin of `s`. Not linear, for the reason of `bias_add`.
@@ -70,12 +72,12 @@ def Model_AddPositionsOp : Model_ForwardOp<"add_positions",
 }
 
 def Model_AddPositionsGradOp : Model_ComputeOp<"add_positions_grad",
-    (ins Model_Float:$dy), (ins)> {
+    (ins Model_Float:$dy), (ins DefaultValuedAttr<Int64Attr, "0">:$offset)> {
   let summary = "Gradient of add_positions with respect to its table";
   let description = [{
-    Computes `dtable[p,h] = sum_b dy[p,b,h]`, 0 in rows past the sequence.
+    Computes `dtable[s + offset,h] = sum_b dy[s,b,h]`, 0 in all other rows.
 
-    Constraints: space_c1 to space_c3.
+    Constraints: add_positions_c1, add_positions_c2, space_c1 to space_c3.
 
     Factors: `h` parallel, `s`, `b` a sum; `p` stays whole on a rank, which
     needs its origin of `s`. Linear.

@@ -69,7 +69,10 @@ def Rt_MatmulOp : Rt_CallOp<"matmul"> {
 
 class Rt_AttentionOp<string mnemonic, dag addresses> : Rt_CallOp<mnemonic> {
   let arguments = !con(addresses, (ins DenseI64ArrayAttr:$shape,
-      F64Attr:$scale, BoolAttr:$causal, TypeAttr:$dtype));
+      F64Attr:$scale, BoolAttr:$causal, TypeAttr:$dtype,
+      OptionalAttr<Int64Attr>:$window, OptionalAttr<F64Attr>:$softcap,
+      OptionalAttr<F64Attr>:$alibi, OptionalAttr<Int64Attr>:$alibi_heads,
+      OptionalAttr<StrArrayAttr>:$head_axes));
   let hasVerifier = 1;
 }
 
@@ -78,7 +81,8 @@ def Rt_AttentionFwdOp : Rt_AttentionOp<"attention_fwd",
          Rt_AddrAttr:$lse)> {
   let summary = "Calls sw_rt_attention_fwd";
   let description = [{
-    Computes `model.attention` on buffers; `shape` is `[s, t, b, n, g, d]`.
+    Computes `model.attention` on buffers; `shape` is `[s, t, b, n, g, d]`,
+    `head_axes` are the mesh axes that shard `n` (of use to `alibi` only).
 
     Constraints:
     * (rt_attention_c1) `shape` has six sizes.

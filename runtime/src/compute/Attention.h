@@ -6,7 +6,9 @@
 #include "runtime/src/compute/Blas.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <vector>
 
 namespace shardwright::runtime {
 
@@ -44,17 +46,69 @@ struct AttentionTiling {
                ? std::clamp<int64_t>(s + 1 + shape.t - shape.s, 0, shape.t)
                : shape.t;
   }
-  /// Keys of `s` that lie in the tile [first, first + width).
+  /// First key that position `s` attends to: 0, or by the window.
+  int64_t firstKeyOf(int64_t s) const {
+    return shape.window > 0 ? std::max<int64_t>(0, keysOf(s) - shape.window)
+                            : 0;
+  }
+  /// Keys of `s` that lie in the tile [first, first + width): columns
+  /// [skippedIn, validIn).
   int64_t validIn(int64_t s, int64_t first, int64_t width) const {
     return std::clamp<int64_t>(keysOf(s) - first, 0, width);
+  }
+  int64_t skippedIn(int64_t s, int64_t first, int64_t width) const {
+    return std::clamp<int64_t>(firstKeyOf(s) - first, 0,
+                               validIn(s, first, width));
   }
   /// Unmasked (query, key) pairs of a head.
   int64_t pairs() const {
     int64_t sum = 0;
     for (int64_t s = 0; s < shape.s; ++s)
-      sum += keysOf(s);
+      sum += keysOf(s) - firstKeyOf(s);
     return sum;
   }
+};
+
+/// Slopes of alibi for the heads (n, g) of this rank, times the factor of the
+/// shape; empty without alibi.
+std::vector<double> alibiSlopes(const sw_rt_context &context,
+                                const sw_rt_attention_shape &shape);
+
+/// What scores are changed by before the softmax.
+template <typename T> class ScoreChange {
+public:
+  ScoreChange(const AttentionTiling &tiling, const std::vector<double> &slopes)
+      : tiling(tiling), slopes(slopes),
+        cap(static_cast<T>(tiling.shape.softcap)) {}
+
+  bool capped() const { return cap > T(0); }
+
+  /// Changes columns [begin, end) of a row of scores in place. Row: member
+  /// `member` of head `head` (= b * n + n') at position `s`; column 0 is key
+  /// `key`. `slope`, if there is a cap, takes the derivative of each.
+  void apply(T *scores, int64_t begin, int64_t end, int64_t head,
+             int64_t member, int64_t s, int64_t key, T *slope) const {
+    if (capped())
+      for (int64_t i = begin; i < end; ++i) {
+        const T bounded = std::tanh(scores[i] / cap);
+        scores[i] = cap * bounded;
+        if (slope)
+          slope[i] = T(1) - bounded * bounded;
+      }
+    if (slopes.empty())
+      return;
+    const sw_rt_attention_shape &shape = tiling.shape;
+    const T factor =
+        static_cast<T>(slopes[head % shape.n * shape.g + member]);
+    const int64_t own = s + shape.t - shape.s;
+    for (int64_t i = begin; i < end; ++i)
+      scores[i] += factor * static_cast<T>(key + i - own);
+  }
+
+private:
+  const AttentionTiling &tiling;
+  const std::vector<double> &slopes;
+  T cap;
 };
 
 /// Copies rows of a [s, b, n, g, d] tensor to or from a dense [rows, d] tile.

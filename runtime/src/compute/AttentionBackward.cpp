@@ -14,11 +14,13 @@ namespace {
 
 template <typename T> struct Backward {
   const AttentionTiling &tiling;
+  const ScoreChange<T> change;
   const T *dO, *q, *k, *v, *o, *lse;
   T *dq, *dk, *dv;
 
   int64_t scratchElements() const {
-    return tiling.rows * (3 * tiling.shape.d + 2 * tiling.columns + 1);
+    return tiling.rows * (3 * tiling.shape.d + 2 * tiling.columns + 1) +
+           tiling.columns;
   }
 
   void tile(int64_t head, int64_t first, int64_t positions, T *scratch) const {
@@ -28,7 +30,8 @@ template <typename T> struct Backward {
       *dQueries = dOutput + tiling.rows * d,
       *scores = dQueries + tiling.rows * d,
       *dScores = scores + tiling.rows * tiling.columns,
-      *delta = dScores + tiling.rows * tiling.columns;
+      *delta = dScores + tiling.rows * tiling.columns,
+      *slope = delta + tiling.rows;
     const T scale = static_cast<T>(tiling.shape.scale);
     packRows(tiling, q, first, positions, head, scale, queries);
     packRows(tiling, dO, first, positions, head, T(1), dOutput);
@@ -41,7 +44,8 @@ template <typename T> struct Backward {
       delta[row] = sum;
     }
     const int64_t keys = tiling.keysOf(first + positions - 1);
-    for (int64_t key = 0; key < keys; key += tiling.columns) {
+    for (int64_t key = tiling.firstKeyOf(first); key < keys;
+         key += tiling.columns) {
       const int64_t width = std::min(tiling.columns, keys - key);
       const int64_t at = tiling.key(key, head);
       gemm(Transpose::No, Transpose::Yes, rows, width, d, T(1), queries, d,
@@ -50,9 +54,18 @@ template <typename T> struct Backward {
            v + at, stride, T(0), dScores, width);
       for (int64_t row = 0; row < rows; ++row) {
         const int64_t position = first + row / g;
-        softmaxGradRow(scores + row * width, dScores + row * width,
-                       tiling.validIn(position, key, width), width,
+        const int64_t valid = tiling.validIn(position, key, width);
+        const int64_t skipped = tiling.skippedIn(position, key, width);
+        T *line = scores + row * width, *dLine = dScores + row * width;
+        change.apply(line, skipped, valid, head, row % g, position, key, slope);
+        std::fill_n(line, skipped, T(0));
+        std::fill_n(dLine, skipped, T(0));
+        softmaxGradRow(line + skipped, dLine + skipped, valid - skipped,
+                       width - skipped,
                        lse[tiling.stat(position, head) + row % g], delta[row]);
+        if (change.capped())
+          for (int64_t i = skipped; i < valid; ++i)
+            dLine[i] *= slope[i];
       }
       gemm(Transpose::Yes, Transpose::No, width, d, rows, T(1), scores, width,
            dOutput, d, T(1), dv + at, stride);
@@ -85,7 +98,9 @@ template <typename T>
 void backward(sw_rt_context &context, const AttentionTiling &tiling,
               const void *d_o, const void *q, const void *k, const void *v,
               const void *o, const void *lse, void *dq, void *dk, void *dv) {
+  const std::vector<double> slopes = alibiSlopes(context, tiling.shape);
   Backward<T>{tiling,
+              ScoreChange<T>(tiling, slopes),
               static_cast<const T *>(d_o),
               static_cast<const T *>(q),
               static_cast<const T *>(k),

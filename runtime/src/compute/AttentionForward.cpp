@@ -17,6 +17,7 @@ namespace {
 
 template <typename T> struct Forward {
   const AttentionTiling &tiling;
+  const ScoreChange<T> change;
   const T *q, *k, *v;
   T *o, *lse;
 
@@ -38,14 +39,21 @@ template <typename T> struct Forward {
     std::fill_n(maximum, rows, -std::numeric_limits<T>::infinity());
     std::fill_n(sum, rows, T(0));
     const int64_t keys = tiling.keysOf(first + positions - 1);
-    for (int64_t key = 0; key < keys; key += tiling.columns) {
+    for (int64_t key = tiling.firstKeyOf(first); key < keys;
+         key += tiling.columns) {
       const int64_t width = std::min(tiling.columns, keys - key);
       gemm(Transpose::No, Transpose::Yes, rows, width, d, T(1), queries, d,
            k + tiling.key(key, head), tiling.keyStride(), T(0), scores, width);
       for (int64_t row = 0; row < rows; ++row) {
-        const int64_t valid = tiling.validIn(first + row / g, key, width);
-        const T rescale = softmaxRow(scores + row * width, valid, width,
-                                     maximum[row], sum[row]);
+        const int64_t s = first + row / g;
+        const int64_t valid = tiling.validIn(s, key, width);
+        const int64_t skipped = tiling.skippedIn(s, key, width);
+        T *line = scores + row * width;
+        change.apply(line, skipped, valid, head, row % g, s, key, nullptr);
+        std::fill_n(line, skipped, T(0));
+        const T rescale =
+            softmaxRow(line + skipped, valid - skipped, width - skipped,
+                       maximum[row], sum[row]);
         if (rescale != T(1))
           for (int64_t i = 0; i < d; ++i)
             output[row * d + i] *= rescale;
@@ -82,8 +90,10 @@ extern "C" void sw_rt_attention_fwd(sw_rt_context *context, sw_rt_dtype dtype,
                                     void *o, void *lse) {
   const int64_t start = nowNanoseconds();
   const AttentionTiling tiling(*shape);
+  const std::vector<double> slopes = alibiSlopes(*context, *shape);
   if (dtype == SW_RT_F32)
     Forward<float>{tiling,
+                   ScoreChange<float>(tiling, slopes),
                    static_cast<const float *>(q),
                    static_cast<const float *>(k),
                    static_cast<const float *>(v),
@@ -92,6 +102,7 @@ extern "C" void sw_rt_attention_fwd(sw_rt_context *context, sw_rt_dtype dtype,
         .run(*context);
   else if (dtype == SW_RT_F64)
     Forward<double>{tiling,
+                    ScoreChange<double>(tiling, slopes),
                     static_cast<const double *>(q),
                     static_cast<const double *>(k),
                     static_cast<const double *>(v),

@@ -137,8 +137,8 @@ model.kind @rope_without_theta(%x: tensor<8x1x2x4xf32>) {
 
 // rope_c4
 model.kind @rope_of_unknown_scaling(%x: tensor<8x1x2x4xf32>) {
-  // expected-error @below {{expected rope_type to be "linear" or "llama3", but got {factor = 2.000000e+00 : f64, rope_type = "yarn"}}}
-  %y = model.rope %x in attention {letters = "sbnd", theta = 1.0e+4 : f64, scaling = {rope_type = "yarn", factor = 2.0 : f64}} : (tensor<8x1x2x4xf32>) -> tensor<8x1x2x4xf32>
+  // expected-error @below {{expected rope_type to be "linear" or "llama3" or "yarn", but got {factor = 2.000000e+00 : f64, rope_type = "ntk"}}}
+  %y = model.rope %x in attention {letters = "sbnd", theta = 1.0e+4 : f64, scaling = {rope_type = "ntk", factor = 2.0 : f64}} : (tensor<8x1x2x4xf32>) -> tensor<8x1x2x4xf32>
   model.return
 }
 
@@ -157,6 +157,78 @@ model.kind @llama3_scaling_without_its_numbers(%x: tensor<8x1x2x4xf32>) {
 model.kind @llama3_scaling_without_positions(%x: tensor<8x1x2x4xf32>) {
   // expected-error @below {{expected scaling to have the integer 'original_max_position_embeddings', but got}}
   %y = model.rope %x in attention {letters = "sbnd", theta = 1.0e+4 : f64, scaling = {rope_type = "llama3", factor = 2.0 : f64, low_freq_factor = 1.0 : f64, high_freq_factor = 4.0 : f64}} : (tensor<8x1x2x4xf32>) -> tensor<8x1x2x4xf32>
+  model.return
+}
+
+// -----
+
+// norm_c3
+model.kind @norm_along_no_last_letters(%x: tensor<8x1x2x4xf32>, %w: tensor<2xf32>) {
+  // expected-error @below {{expected columns to be the last letters of "sbnd" and not all, but got "n"}}
+  %y, %r = model.rms_norm %x, %w in stream {letters = "sbnd", columns = "n", eps = 1.0e-5 : f64} : (tensor<8x1x2x4xf32>, tensor<2xf32>) -> (tensor<8x1x2x4xf32>, tensor<8x1x4xf32>)
+  model.return
+}
+
+// -----
+
+// rope_c5
+model.kind @rope_of_more_than_a_head(%x: tensor<8x1x2x4xf32>) {
+  // expected-error @below {{expected rotary_dim to be even and from 2 to 4, but got 6}}
+  %y = model.rope %x in attention {letters = "sbnd", theta = 1.0e+4 : f64, rotary_dim = 6 : i64} : (tensor<8x1x2x4xf32>) -> tensor<8x1x2x4xf32>
+  model.return
+}
+
+// -----
+
+// attention_c2
+model.kind @window_without_causal(%q: tensor<8x1x2x3x4xf32>, %k: tensor<8x1x2x4xf32>) {
+  // expected-error @below {{expected window to be at least 1 and attention to be causal, but got 4 without causal}}
+  %o, %lse = model.attention %q, %k, %k in attention {causal = false, scale = 0.5 : f64, window = 4 : i64} : (tensor<8x1x2x3x4xf32>, tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>) -> (tensor<8x1x2x3x4xf32>, tensor<8x1x2x3xf32>)
+  model.return
+}
+
+// -----
+
+// attention_c3
+model.kind @softcap_of_nothing(%q: tensor<8x1x2x3x4xf32>, %k: tensor<8x1x2x4xf32>) {
+  // expected-error @below {{expected softcap to be positive, but got}}
+  %o, %lse = model.attention %q, %k, %k in attention {causal = true, scale = 0.5 : f64, softcap = 0.0 : f64} : (tensor<8x1x2x3x4xf32>, tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>) -> (tensor<8x1x2x3x4xf32>, tensor<8x1x2x3xf32>)
+  model.return
+}
+
+// -----
+
+// attention_c4
+model.kind @alibi_of_other_heads(%q: tensor<8x1x2x3x4xf32>, %k: tensor<8x1x2x4xf32>) {
+  // expected-error @below {{expected alibi and alibi_heads together, a multiple of the query heads (6), but got 8}}
+  %o, %lse = model.attention %q, %k, %k in attention {causal = true, scale = 0.5 : f64, alibi = 1.0 : f64, alibi_heads = 8 : i64} : (tensor<8x1x2x3x4xf32>, tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>) -> (tensor<8x1x2x3x4xf32>, tensor<8x1x2x3xf32>)
+  model.return
+}
+
+// -----
+
+// softcap_c1
+model.kind @negative_cap(%x: tensor<8x1x16xf32>) {
+  // expected-error @below {{expected cap to be positive, but got -1}}
+  %y = model.softcap %x in head {letters = "sbh", cap = -1.0 : f64} : (tensor<8x1x16xf32>) -> tensor<8x1x16xf32>
+  model.return
+}
+
+// -----
+
+// add_positions_c2
+model.kind @positions_before_the_table(%x: tensor<8x1x16xf32>, %t: tensor<12x16xf32>) {
+  // expected-error @below {{expected offset to be at least 0, but got -1}}
+  %y = model.add_positions %x, %t in embed {offset = -1 : i64} : (tensor<8x1x16xf32>, tensor<12x16xf32>) -> tensor<8x1x16xf32>
+  model.return
+}
+
+// -----
+
+// add_positions_c1
+model.kind @positions_past_the_table(%x: tensor<8x1x16xf32>, %t: tensor<9x16xf32>) {
+  // expected-error @below {{expected the table to have at least 10 rows, but got 9}}
+  %y = model.add_positions %x, %t in embed {offset = 2 : i64} : (tensor<8x1x16xf32>, tensor<9x16xf32>) -> tensor<8x1x16xf32>
   model.return
 }
 

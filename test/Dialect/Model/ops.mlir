@@ -101,6 +101,10 @@ model.kind @attention(%q: tensor<8x1x2x3x4xf32>, %k: tensor<8x1x2x4xf32>,
       {letters = "sbngd", theta = 1.0e+4 : f64, inverse = true,
        scaling = {rope_type = "linear", factor = 8.0 : f64}}
       : (tensor<8x1x2x3x4xf32>) -> tensor<8x1x2x3x4xf32>
+  // CHECK: model.rope %{{.*}} in attention {interleaved = true, letters = "sbngd", rotary_dim = 2 : i64, theta = 1.000000e+04 : f64}
+  %pr = model.rope %q in attention
+      {letters = "sbngd", theta = 1.0e+4 : f64, rotary_dim = 2 : i64, interleaved = true}
+      : (tensor<8x1x2x3x4xf32>) -> tensor<8x1x2x3x4xf32>
   // CHECK: %[[O:.*]], %[[LSE:.*]] = model.attention %{{.*}}, %{{.*}}, %{{.*}} in attention label "core_attention" {causal = true, scale = 5.000000e-01 : f64}
   %o, %lse = model.attention %i, %k, %v in attention label "core_attention"
       {causal = true, scale = 5.0e-1 : f64}
@@ -112,6 +116,19 @@ model.kind @attention(%q: tensor<8x1x2x3x4xf32>, %k: tensor<8x1x2x4xf32>,
       : (tensor<8x1x2x3x4xf32>, tensor<8x1x2x3x4xf32>, tensor<8x1x2x4xf32>,
          tensor<8x1x2x4xf32>, tensor<8x1x2x3x4xf32>, tensor<8x1x2x3xf32>)
       -> (tensor<8x1x2x3x4xf32>, tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>)
+  // CHECK: model.attention %{{.*}}, %{{.*}}, %{{.*}} in attention {alibi = 1.000000e+00 : f64, alibi_heads = 12 : i64, causal = true, scale = 5.000000e-01 : f64, softcap = 5.000000e+01 : f64, window = 4 : i64}
+  %wo, %wlse = model.attention %i, %k, %v in attention
+      {causal = true, scale = 5.0e-1 : f64, window = 4 : i64,
+       softcap = 5.0e+1 : f64, alibi = 1.0 : f64, alibi_heads = 12 : i64}
+      : (tensor<8x1x2x3x4xf32>, tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>)
+      -> (tensor<8x1x2x3x4xf32>, tensor<8x1x2x3xf32>)
+  // CHECK: model.rms_norm %{{.*}}, %{{.*}} in stream {columns = "nd", eps = 1.000000e-05 : f64, letters = "sbnd", unit_offset = true}
+  %nw = model.fill in stream {letters = "nd", value = 0.0 : f64}
+      : () -> tensor<2x4xf32>
+  %nk, %nr = model.rms_norm %k, %nw in stream
+      {letters = "sbnd", columns = "nd", eps = 1.0e-5 : f64, unit_offset = true}
+      : (tensor<8x1x2x4xf32>, tensor<2x4xf32>)
+      -> (tensor<8x1x2x4xf32>, tensor<8x1xf32>)
   model.return
 }
 
@@ -130,6 +147,29 @@ model.kind @activations(%x: tensor<8x1x32xf32>, %e: tensor<256xf32>) {
   // CHECK: model.gelu_grad %{{.*}}, %{{.*}} in mlp {approximate = false, letters = "sbf"}
   %dx = model.gelu_grad %g, %x in mlp {letters = "sbf", approximate = false}
       : (tensor<8x1x32xf32>, tensor<8x1x32xf32>) -> tensor<8x1x32xf32>
+  // CHECK: model.swiglu %{{.*}}, %{{.*}} in mlp {gate_kind = #model.gate<gelu_tanh>, letters = "sbf"}
+  %ga = model.swiglu %x, %x in mlp {letters = "sbf", gate_kind = #model.gate<gelu_tanh>}
+      : (tensor<8x1x32xf32>, tensor<8x1x32xf32>) -> tensor<8x1x32xf32>
+  // CHECK: model.relu %{{.*}} in mlp label "act" {letters = "sbf"}
+  %re = model.relu %x in mlp label "act" {letters = "sbf"}
+      : (tensor<8x1x32xf32>) -> tensor<8x1x32xf32>
+  // CHECK: model.relu_grad %{{.*}}, %{{.*}} in mlp {letters = "sbf"}
+  %dre = model.relu_grad %g, %re in mlp {letters = "sbf"}
+      : (tensor<8x1x32xf32>, tensor<8x1x32xf32>) -> tensor<8x1x32xf32>
+  // CHECK: model.scale %{{.*}} in stream label "embedding_scale" {factor = 4.000000e+00 : f64, letters = "sbf"}
+  %sc = model.scale %x in stream label "embedding_scale"
+      {letters = "sbf", factor = 4.0 : f64}
+      : (tensor<8x1x32xf32>) -> tensor<8x1x32xf32>
+  // CHECK: %[[CAPPED:.*]] = model.softcap %{{.*}} in head label "logit_softcap" {cap = 3.000000e+01 : f64, letters = "sbf"}
+  %so = model.softcap %x in head label "logit_softcap"
+      {letters = "sbf", cap = 3.0e+1 : f64}
+      : (tensor<8x1x32xf32>) -> tensor<8x1x32xf32>
+  // CHECK: model.softcap_grad %{{.*}}, %[[CAPPED]] in head {cap = 3.000000e+01 : f64, letters = "sbf"}
+  %dso = model.softcap_grad %g, %so in head {letters = "sbf", cap = 3.0e+1 : f64}
+      : (tensor<8x1x32xf32>, tensor<8x1x32xf32>) -> tensor<8x1x32xf32>
+  // CHECK: model.fill in stream {letters = "f", value = 1.000000e+00 : f64} : () -> tensor<32xf32>
+  %fi = model.fill in stream {letters = "f", value = 1.0 : f64}
+      : () -> tensor<32xf32>
   // CHECK: model.adamw %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} in update {letters = "e"}
   %p, %m, %v, %w = model.adamw %e, %e, %e, %e in update {letters = "e"}
       : (tensor<256xf32>, tensor<256xf32>, tensor<256xf32>, tensor<256xf32>)

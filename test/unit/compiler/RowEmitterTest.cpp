@@ -217,6 +217,60 @@ TEST_CASE("gelu and its gradient, both forms") {
   });
 }
 
+TEST_CASE("relu, scale, softcap and their gradients; fill") {
+  forSizes([](Element element, Size size, int64_t rows) {
+    const int64_t all = rows * size.width;
+    auto check = [&](RowOpKind kind, int operands,
+                     const std::function<double(double, double)> &f) {
+      RowOp op{kind, {}, {operands}};
+      for (int i = 0; i < operands; ++i)
+        op.operands.push_back(i);
+      op.scale = 1.5;
+      compare(oneOp(element, size, op,
+                    std::vector<int64_t>(operands + 1, all)),
+              [&](Buffers &b) {
+                for (int64_t i = 0; i < all; ++i)
+                  b[operands][i] = f(operands > 0 ? b[0][i] : 0,
+                                     operands > 1 ? b[1][i] : 0);
+              });
+    };
+    check(RowOpKind::Relu, 1, [](double x, double) { return x > 0 ? x : 0; });
+    check(RowOpKind::ReluGrad, 2,
+          [](double dy, double y) { return y > 0 ? dy : 0; });
+    check(RowOpKind::Scale, 1, [](double x, double) { return 1.5 * x; });
+    check(RowOpKind::Softcap, 1,
+          [](double x, double) { return 1.5 * std::tanh(x / 1.5); });
+    check(RowOpKind::SoftcapGrad, 2, [](double dy, double y) {
+      return dy * (1 - (y / 1.5) * (y / 1.5));
+    });
+    check(RowOpKind::Fill, 0, [](double, double) { return 1.5; });
+  });
+}
+
+TEST_CASE("rope of a part of a head, in pairs of neighbours") {
+  for (Element element : kElements) {
+    const Size size{5, 2, 3 * 10};
+    const int64_t all = 10 * size.width;
+    RowOp op{RowOpKind::Rope, {0}, {1}};
+    op.headDim = 10;
+    op.interleaved = true;
+    op.inverseFrequencies = ropeInverseFrequencies(10000, 4, {});
+    compare(oneOp(element, size, op, {all, all}), [&](Buffers &b) {
+      b[1] = b[0];
+      for (int64_t head = 0; head < all / 10; ++head)
+        for (int64_t i = 0; i < 2; ++i) {
+          const double angle = static_cast<double>(head / 6) *
+                               std::pow(10000, -2.0 * i / 4);
+          const int64_t low = head * 10 + 2 * i;
+          b[1][low] = b[0][low] * std::cos(angle) -
+                      b[0][low + 1] * std::sin(angle);
+          b[1][low + 1] = b[0][low + 1] * std::cos(angle) +
+                          b[0][low] * std::sin(angle);
+        }
+    });
+  }
+}
+
 TEST_CASE("add_positions reads the table at origin + s, its gradient adds there") {
   forSizes([](Element element, Size size, int64_t rows) {
     const int64_t all = rows * size.width, table = (size.outer + 5) * size.width;
@@ -299,6 +353,14 @@ TEST_CASE("rms_norm, its gradient and the gradient of its weight") {
     const int64_t w = size.width, all = rows * w;
     RowOp op{RowOpKind::RmsNorm, {0, 1}, {2, 3}};
     op.eps = 1e-5;
+    // Weights 1 + w equal weights w that are larger by 1.
+    RowOp offset = op;
+    offset.unitOffset = true;
+    RowRun plain = oneOp(element, size, op, {all, w, all, rows}),
+           shifted = oneOp(element, size, offset, {all, w, all, rows});
+    for (double &weight : plain.buffers[1])
+      weight += 1;
+    CHECK(execute(shifted)[2] == execute(plain)[2]);
     compare(oneOp(element, size, op, {all, w, all, rows}), [&](Buffers &b) {
       for (int64_t r = 0; r < rows; ++r) {
         double square = 0;

@@ -21,6 +21,31 @@ struct Setting {
   SearchOptions options;
 };
 
+/// `program` with every other layer of a second kind: twice as wide a
+/// feed-forward part, and attention within a window.
+void alternate(Program &program, LlamaSizes sizes) {
+  sizes.ffn *= 2;
+  const Program other = smallLlama(sizes);
+  const int dense = kindIndex(program, "dense");
+  Kind wide = other.kinds[kindIndex(other, "dense")];
+  wide.name = "wide";
+  for (KindVariant &variant : wide.variants)
+    for (Function *function :
+         {&variant.forward, &variant.dataGrad, &variant.weightGrad})
+      for (Op &op : function->ops)
+        if (op.space.causal)
+          op.space.window = 5;
+  program.kinds.push_back(wide);
+  std::vector<Run> stack;
+  for (const Run &run : program.stack)
+    for (int64_t i = 0; i < run.count; ++i)
+      stack.push_back({run.kind == dense && i % 2 == 1
+                           ? static_cast<int32_t>(program.kinds.size()) - 1
+                           : run.kind,
+                       1});
+  program.stack = stack;
+}
+
 /// A question on `gpus` GPUs of `cluster`.
 Setting setting(const LlamaSizes &sizes, const char *cluster,
                 const char *profile, int64_t gpus, int64_t globalBatch) {
@@ -103,7 +128,9 @@ TEST_CASE("search equals brute force over the cost model") {
     LlamaSizes sizes;
     const char *cluster, *profile;
     int64_t gpus, globalBatch;
+    bool alternating = false;
   } cases[] = {
+      {{16, 24, 4, 2, 3, 40, 1000, 5, true}, "dgx-h100", "native", 4, 4, true},
       {{}, "dgx-h100", "native", 4, 8},
       {{32, 24, 2, 2, 6, 40, 500, 3, true}, "dgx-a100", "megatron-core", 8, 8},
       {{16, 24, 4, 2, 3, 40, 1000, 5, false}, "host", "native", 6, 6},
@@ -114,6 +141,8 @@ TEST_CASE("search equals brute force over the cost model") {
   for (const auto &c : cases) {
     CAPTURE(c.cluster, c.profile, c.gpus, c.sizes.layers);
     Setting s = setting(c.sizes, c.cluster, c.profile, c.gpus, c.globalBatch);
+    if (c.alternating)
+      alternate(s.program, c.sizes);
     if (std::string(c.cluster) == "host")
       s.base.dtypes = {DType::F32, DType::F32, DType::F32, DType::F32, DType::F32};
     std::vector<Candidate> all = everyCandidate(s);

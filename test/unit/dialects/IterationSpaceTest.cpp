@@ -116,6 +116,13 @@ const Row kRows[] = {
      "sbf,sbf,sbf->sbf,sbf"},
     {"gelu", "elementwise | s:8 b:1 f:32 | compute | -", "sbf->sbf"},
     {"gelu_grad", "elementwise | s:8 b:1 f:32 | compute | --", "sbf,sbf->sbf"},
+    {"relu", "elementwise | s:8 b:1 f:32 | compute | -", "sbf->sbf"},
+    {"relu_grad", "elementwise | s:8 b:1 f:32 | compute | --", "sbf,sbf->sbf"},
+    {"scale", "elementwise | s:8 b:1 f:32 | compute | L", "sbf->sbf"},
+    {"softcap", "elementwise | s:8 b:1 f:32 | compute | -", "sbf->sbf"},
+    {"softcap_grad", "elementwise | s:8 b:1 f:32 | compute | --",
+     "sbf,sbf->sbf"},
+    {"fill", "elementwise | n:2 d:4 | compute | ", "->nd"},
     {"adamw", "optimizer | e:256 | master master master param | ----",
      "e,e,e,e->e,e,e,e"},
     {"embedding", "gather | s:8 b:1 v+64 h:16 | compute | --", "sb,vh->sbh"},
@@ -149,6 +156,7 @@ TEST_CASE("a causal op counts the pairs on and below the diagonal") {
   Module ops;
   CHECK(ops.spaces["attention"].causal);
   CHECK(ops.spaces["attention_grad"].causal);
+  CHECK(ops.spaces["attention"].window == 0);
   // 4 * b*n*g*d * s(s+1)/2 = 4 * 24 * 36.
   CHECK(flopsOf(ops.spaces["attention"]).count() == 3456);
   CHECK(flopsOf(ops.spaces["attention_grad"]).count() == 8640);

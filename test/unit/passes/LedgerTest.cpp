@@ -21,10 +21,9 @@ namespace {
 
 // Extents differ from each other wherever a plan does not ask for a divisor.
 ModelSpec tinyLlama() {
-  ModelSpec spec;
+  ModelSpec spec = llamaSpec();
   spec.name = "tiny-llama";
   spec.file = "tiny-llama";
-  spec.family = ModelFamily::Llama;
   spec.layers = 5;
   spec.hidden = 40;
   spec.ffn = 56;
@@ -37,10 +36,9 @@ ModelSpec tinyLlama() {
 }
 
 ModelSpec tinyGpt2() {
-  ModelSpec spec;
+  ModelSpec spec = gpt2Spec();
   spec.name = "tiny-gpt2";
   spec.file = "tiny-gpt2";
-  spec.family = ModelFamily::Gpt2;
   spec.layers = 4;
   spec.hidden = 48;
   spec.ffn = 200;
@@ -50,7 +48,6 @@ ModelSpec tinyGpt2() {
   spec.vocab = 300;
   spec.positions = 64;
   spec.tied = true;
-  spec.attentionBias = spec.mlpBias = true;
   return spec;
 }
 
@@ -162,4 +159,20 @@ TEST_CASE("predicted and counted ledgers agree for plans of a tiny llama") {
 
 TEST_CASE("predicted and counted ledgers agree for plans of a tiny gpt2") {
   comparePlans(tinyGpt2(), 16, /*seed=*/2, /*plans=*/150);
+}
+
+TEST_CASE("predicted and counted ledgers agree for the other families") {
+  // Two kinds of layers, norms over heads and over all heads, an embedding norm,
+  // one key/value head, a bias of the vocabulary.
+  unsigned seed = 3;
+  for (const char *name :
+       {"gemma2-tiny", "gemma3-tiny", "qwen2-tiny", "olmo-tiny", "olmo2-tiny",
+        "bloom-tiny", "falcon-tiny", "phi-tiny", "opt-tiny", "chatglm-tiny"}) {
+    INFO(name);
+    ModelSpec spec;
+    cost::Failure failure;
+    REQUIRE(readHfConfig(std::string(SHARDWRIGHT_SOURCE "/test/golden/") + name,
+                         spec, failure));
+    comparePlans(spec, 24, seed++, /*plans=*/12);
+  }
 }

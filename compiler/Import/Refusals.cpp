@@ -1,0 +1,96 @@
+//===- Refusals.cpp - What does not import, and why -----------------------===//
+#include "compiler/Import/Families.h"
+
+namespace shardwright {
+
+using nlohmann::json;
+
+namespace {
+struct Reason {
+  std::string_view modelType, why;
+};
+constexpr std::string_view moe = "a mixture of experts";
+constexpr std::string_view latent =
+    "latent attention and a mixture of experts";
+constexpr std::string_view stateSpace = "state-space layers";
+constexpr std::string_view encoderDecoder = "an encoder and a decoder";
+constexpr std::string_view encoder = "an encoder, which predicts no next token";
+constexpr std::string_view vision = "a vision tower";
+constexpr std::string_view linear = "linear-attention layers";
+
+constexpr Reason reasons[] = {
+    {"phimoe", moe},
+    {"granitemoe", moe},
+    {"llama4", "a mixture of experts and a vision tower"},
+    {"llama4_text", moe},
+    {"deepseek_v32", "sparse latent attention and a mixture of experts"},
+    {"deepseek_v4", "sparse latent attention and a mixture of experts"},
+    {"kimi_k25", "latent attention, a mixture of experts and a vision tower"},
+    {"glm4_moe", moe},
+    {"glm_moe_dsa", "sparse latent attention and a mixture of experts"},
+    {"jamba", "state-space layers and a mixture of experts"},
+    {"nemotron_h", stateSpace},
+    {"mamba", stateSpace},
+    {"mamba2", stateSpace},
+    {"falcon_mamba", stateSpace},
+    {"lfm2", "short convolutions"},
+    {"qwen3_next", linear},
+    {"qwen3_5", "linear-attention layers and a vision tower"},
+    {"qwen3_5_moe", "linear-attention layers, a mixture of experts and a "
+                    "vision tower"},
+    {"minicpm3", "latent attention"},
+    {"t5", encoderDecoder},
+    {"mt5", encoderDecoder},
+    {"bart", encoderDecoder},
+    {"whisper", encoderDecoder},
+    {"bert", encoder},
+    {"roberta", encoder},
+    {"distilbert", encoder},
+    {"vit", "an image classifier"},
+    {"clip", "a vision tower"},
+    {"llava", vision},
+    {"molmo", vision},
+    {"mllama", vision},
+    {"gemma3", vision},
+    {"gemma3n", vision},
+    {"gemma4", "a mixture of experts and a vision tower"},
+    {"paligemma", vision},
+    {"qwen2_vl", vision},
+    {"qwen2_5_vl", vision},
+    {"mistral3", vision},
+    {"moe", "a description of another tool, not a Hugging Face config, and a "
+            "mixture of experts"},
+};
+
+/// Keys that no Hugging Face config has, and whose description they are of.
+struct Foreign {
+  std::string_view first, second, why;
+};
+constexpr Foreign foreign[] = {
+    {"vision_chunk_size", "dim", "a vision tower"},
+    {"hidden_dim", "ffn_embed_dim",
+     "a description of another tool, not a Hugging Face config"},
+    {"n_routed_experts", "dim", latent},
+    {"n_dense_layers", "dim", latent},
+    {"layer_types", "dim", "short convolutions"},
+    {"encoder_layers", "decoder_layers", encoderDecoder},
+    {"encoder", "llm", encoderDecoder},
+};
+} // namespace
+
+std::string_view whyRefused(std::string_view modelType) {
+  for (const Reason &reason : reasons)
+    if (reason.modelType == modelType)
+      return reason.why;
+  return "";
+}
+
+std::string_view whyForeign(const json &root) {
+  for (const Foreign &entry : foreign)
+    if (root.contains(std::string(entry.first)) &&
+        root.contains(std::string(entry.second)))
+      return entry.why;
+  return "";
+}
+
+} // namespace shardwright

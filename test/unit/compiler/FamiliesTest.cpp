@@ -1,0 +1,390 @@
+// Published configs of every family: exact parameter totals, and what their odd
+// keys mean. Totals are those of the published checkpoints.
+#include "compiler/Driver/Load.h"
+#include "compiler/Import/HfConfig.h"
+#include "cost_model/Program.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+
+using namespace shardwright;
+
+namespace {
+
+ModelSpec accepted(const std::string &text) {
+  ModelSpec spec;
+  cost::Failure failure;
+  bool good = parseHfConfig(text, "config.json", spec, failure);
+  INFO((failure.messages.empty() ? text : failure.messages[0]));
+  REQUIRE(good);
+  return spec;
+}
+
+std::string refusal(const std::string &text,
+                    cost::FailureKind kind = cost::FailureKind::Unsupported) {
+  ModelSpec spec;
+  cost::Failure failure;
+  INFO(text);
+  REQUIRE_FALSE(parseHfConfig(text, "config.json", spec, failure));
+  CHECK(failure.kind == kind);
+  std::string all;
+  for (const std::string &message : failure.messages)
+    all += message + "\n";
+  return all;
+}
+
+bool has(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
+
+int64_t total(const ModelSpec &spec) {
+  cost::Program program;
+  cost::Failure failure;
+  REQUIRE(programFromSpec(spec, spec.positions ? 0 : 64, program, failure));
+  return cost::parameterCount(program);
+}
+
+struct Published {
+  const char *name, *config;
+  int64_t parameters;
+};
+
+const Published published[] = {
+    {"Mistral-7B-v0.1", R"({"model_type": "mistral", "hidden_size": 4096,
+      "intermediate_size": 14336, "num_attention_heads": 32,
+      "num_hidden_layers": 32, "num_key_value_heads": 8, "sliding_window": 4096,
+      "max_position_embeddings": 32768, "vocab_size": 32000})",
+     7241732096},
+    {"Devstral-Small-2507", R"({"model_type": "mistral", "head_dim": 128,
+      "hidden_size": 5120, "intermediate_size": 32768,
+      "num_attention_heads": 32, "num_hidden_layers": 40,
+      "num_key_value_heads": 8, "sliding_window": null,
+      "max_position_embeddings": 131072, "vocab_size": 131072})",
+     23572403200},
+    {"Qwen2-7B", R"({"model_type": "qwen2", "hidden_size": 3584,
+      "intermediate_size": 18944, "max_window_layers": 28,
+      "num_attention_heads": 28, "num_hidden_layers": 28,
+      "num_key_value_heads": 4, "sliding_window": 131072,
+      "use_sliding_window": false, "max_position_embeddings": 32768,
+      "tie_word_embeddings": false, "vocab_size": 152064})",
+     7615616512},
+    {"Qwen2.5-3B", R"({"model_type": "qwen2", "hidden_size": 2048,
+      "intermediate_size": 11008, "num_attention_heads": 16,
+      "num_hidden_layers": 36, "num_key_value_heads": 2, "use_mrope": false,
+      "max_position_embeddings": 32768, "tie_word_embeddings": true,
+      "vocab_size": 151936})",
+     3085938688},
+    {"cogito-v1-qwen-14B, an odd vocabulary", R"({"model_type": "qwen2",
+      "hidden_size": 5120, "intermediate_size": 13824,
+      "num_attention_heads": 40, "num_hidden_layers": 48,
+      "num_key_value_heads": 8, "max_position_embeddings": 131072,
+      "rope_scaling": null, "vocab_size": 151665})",
+     14765947904},
+    {"Qwen3-0.6B", R"({"model_type": "qwen3", "head_dim": 128,
+      "hidden_size": 1024, "intermediate_size": 3072,
+      "num_attention_heads": 16, "num_hidden_layers": 28,
+      "num_key_value_heads": 8, "max_position_embeddings": 40960,
+      "tie_word_embeddings": true, "vocab_size": 151936})",
+     596049920},
+    {"Qwen3-4B", R"({"model_type": "qwen3", "head_dim": 128,
+      "hidden_size": 2560, "intermediate_size": 9728,
+      "num_attention_heads": 32, "num_hidden_layers": 36,
+      "num_key_value_heads": 8, "max_position_embeddings": 40960,
+      "tie_word_embeddings": true, "vocab_size": 151936})",
+     4022468096},
+    {"Qwen3-8B", R"({"model_type": "qwen3", "head_dim": 128,
+      "hidden_size": 4096, "intermediate_size": 12288,
+      "num_attention_heads": 32, "num_hidden_layers": 36,
+      "num_key_value_heads": 8, "max_position_embeddings": 40960,
+      "vocab_size": 151936})",
+     8190735360},
+    {"Qwen-7B", R"({"model_type": "qwen", "hidden_size": 4096,
+      "intermediate_size": 22016, "kv_channels": 128, "no_bias": true,
+      "num_attention_heads": 32, "num_hidden_layers": 32, "onnx_safe": null,
+      "max_position_embeddings": 32768, "seq_length": 8192,
+      "vocab_size": 151936})",
+     7721324544},
+    {"Gemma-7B", R"({"model_type": "gemma", "head_dim": 256,
+      "hidden_act": "gelu", "hidden_size": 3072, "intermediate_size": 24576,
+      "num_attention_heads": 16, "num_hidden_layers": 28,
+      "num_key_value_heads": 16, "max_position_embeddings": 8192,
+      "vocab_size": 256000})",
+     8537680896},
+    {"Gemma-2B", R"({"model_type": "gemma", "hidden_size": 2048,
+      "intermediate_size": 16384, "num_attention_heads": 8,
+      "num_hidden_layers": 18, "num_key_value_heads": 1,
+      "max_position_embeddings": 8192, "vocab_size": 256000})",
+     2506172416},
+    {"Gemma-2-2B", R"({"model_type": "gemma2", "head_dim": 256,
+      "hidden_size": 2304, "intermediate_size": 9216,
+      "num_attention_heads": 8, "num_hidden_layers": 26,
+      "num_key_value_heads": 4, "query_pre_attn_scalar": 256,
+      "max_position_embeddings": 8192, "vocab_size": 256000})",
+     2614341888},
+    {"Gemma-3-270m", R"({"model_type": "gemma3_text", "head_dim": 256,
+      "hidden_size": 640, "intermediate_size": 2048, "num_attention_heads": 4,
+      "num_hidden_layers": 18, "num_key_value_heads": 1,
+      "_sliding_window_pattern": 6, "sliding_window": 512,
+      "max_position_embeddings": 32768, "vocab_size": 262144})",
+     268098176},
+    {"Gemma-3-1B", R"({"model_type": "gemma3_text", "head_dim": 256,
+      "hidden_size": 1152, "intermediate_size": 6912,
+      "num_attention_heads": 4, "num_hidden_layers": 26,
+      "num_key_value_heads": 1, "sliding_window": 512,
+      "max_position_embeddings": 32768, "vocab_size": 262144})",
+     999885952},
+    {"GPT-NeoX-20B", R"({"model_type": "gpt_neox", "hidden_act": "gelu_fast",
+      "hidden_size": 6144, "intermediate_size": 24576,
+      "num_attention_heads": 64, "num_hidden_layers": 44, "rotary_pct": 0.25,
+      "tie_word_embeddings": false, "vocab_size": 50432})",
+     20554567680},
+    {"OPT-125m", R"({"model_type": "opt", "hidden_size": 768, "ffn_dim": 3072,
+      "num_attention_heads": 12, "num_hidden_layers": 12,
+      "max_position_embeddings": 2048, "word_embed_proj_dim": 768,
+      "do_layer_norm_before": true, "vocab_size": 50272})",
+     125239296},
+    {"BLOOM", R"({"model_type": "bloom", "n_embed": 14336, "n_layer": 70,
+      "num_attention_heads": 112, "vocab_size": 250880,
+      "masked_softmax_fusion": true, "pretraining_tp": 4})",
+     176247271424},
+    {"Falcon-7B", R"({"model_type": "falcon", "hidden_size": 4544,
+      "num_attention_heads": 71, "num_hidden_layers": 32, "bias": false,
+      "alibi": false, "multi_query": true, "parallel_attn": true,
+      "new_decoder_architecture": false, "vocab_size": 65024})",
+     6921720704},
+    {"Falcon-40B", R"({"model_type": "falcon", "hidden_size": 8192,
+      "num_attention_heads": 128, "num_kv_heads": 8, "num_hidden_layers": 60,
+      "new_decoder_architecture": true, "vocab_size": 65024})",
+     41303293952},
+    {"Phi-2", R"({"model_type": "phi", "hidden_size": 2560,
+      "intermediate_size": 10240, "num_attention_heads": 32,
+      "num_hidden_layers": 32, "partial_rotary_factor": 0.4,
+      "max_position_embeddings": 2048, "vocab_size": 51200})",
+     2779683840},
+    {"StarCoder2-3B", R"({"model_type": "starcoder2", "hidden_size": 3072,
+      "intermediate_size": 12288, "num_attention_heads": 24,
+      "num_hidden_layers": 30, "num_key_value_heads": 2,
+      "sliding_window": 4096, "max_position_embeddings": 16384,
+      "vocab_size": 49152})",
+     3030371328},
+    {"OLMo-1B", R"({"model_type": "olmo", "hidden_size": 2048,
+      "intermediate_size": 8192, "num_attention_heads": 16,
+      "num_hidden_layers": 16, "clip_qkv": null, "tie_word_embeddings": true,
+      "max_position_embeddings": 2048, "vocab_size": 50304})",
+     1176764416},
+    {"OLMo-2-7B", R"({"model_type": "olmo2", "hidden_size": 4096,
+      "intermediate_size": 11008, "num_attention_heads": 32,
+      "num_hidden_layers": 32, "num_key_value_heads": 32,
+      "max_position_embeddings": 4096, "vocab_size": 100352})",
+     7298617344},
+    {"ChatGLM3-6B", R"({"model_type": "chatglm", "add_qkv_bias": true,
+      "ffn_hidden_size": 13696, "hidden_size": 4096, "kv_channels": 128,
+      "multi_query_attention": true, "multi_query_group_num": 2,
+      "num_attention_heads": 32, "num_layers": 28, "padded_vocab_size": 65024,
+      "seq_length": 8192})",
+     6243584000},
+    {"openPangu-Embedded-7B", R"({"model_type": "PanguEmbedded", "bias": true,
+      "hidden_size": 4096, "intermediate_size": 12800,
+      "num_attention_heads": 32, "num_hidden_layers": 34,
+      "num_key_value_heads": 8, "max_position_embeddings": 32768,
+      "vocab_size": 153376})",
+     8030887936},
+    {"Phi-3-mini-4k", R"({"model_type": "phi3", "hidden_size": 3072,
+      "intermediate_size": 8192, "num_attention_heads": 32,
+      "num_hidden_layers": 32, "num_key_value_heads": 32,
+      "sliding_window": 2047, "max_position_embeddings": 4096,
+      "vocab_size": 32064})",
+     3821079552},
+    {"Llama-2-7B, params.json", R"({"dim": 4096, "multiple_of": 256,
+      "n_heads": 32, "n_layers": 32, "norm_eps": 1e-05, "vocab_size": -1})",
+     6738415616},
+    {"Llama-3-8B, params.json", R"({"dim": 4096, "n_layers": 32,
+      "n_heads": 32, "n_kv_heads": 8, "vocab_size": 128256,
+      "multiple_of": 1024, "ffn_dim_multiplier": 1.3, "norm_eps": 1e-05,
+      "rope_theta": 500000.0})",
+     8030261248},
+};
+
+/// Sizes of a small model of a family, with `more` keys.
+std::string small(const std::string &type, const std::string &more) {
+  return R"({"model_type": ")" + type +
+         R"(", "hidden_size": 64, "intermediate_size": 96,
+         "num_hidden_layers": 6, "num_attention_heads": 8,
+         "max_position_embeddings": 64, "vocab_size": 300)" +
+         (more.empty() ? "" : ", " + more) + "}";
+}
+
+} // namespace
+
+TEST_CASE("parameter totals are those of published checkpoints") {
+  for (const Published &model : published) {
+    INFO(model.name);
+    CHECK(total(accepted(model.config)) == model.parameters);
+  }
+}
+
+TEST_CASE("a head width of its own is never derived") {
+  ModelSpec spec = accepted(published[6].config); // Qwen3-4B
+  CHECK(spec.heads * spec.headDim == 4096);
+  CHECK(spec.hidden == 2560);
+  spec = accepted(published[12].config); // Gemma-3-270m
+  CHECK(spec.headDim == 256);
+  // Absent: 256 for Gemma, 128 for Qwen3, null: hidden / heads.
+  CHECK(accepted(small("gemma", R"("num_key_value_heads": 8)")).headDim == 256);
+  CHECK(accepted(small("qwen3", R"("num_key_value_heads": 8)")).headDim == 128);
+  CHECK(accepted(small("qwen3", R"("num_key_value_heads": 8, "head_dim": null)"))
+            .headDim == 8);
+}
+
+TEST_CASE("absent key/value heads are the default of the family, null all") {
+  CHECK(accepted(small("mistral", "")).kvHeads == 8);
+  CHECK(accepted(small("mistral", R"("num_key_value_heads": null)")).kvHeads ==
+        8);
+  CHECK(accepted(small("starcoder2", "")).kvHeads == 2);
+  CHECK(accepted(small("phi", "")).kvHeads == 8);
+  CHECK(has(refusal(small("qwen2", ""), cost::FailureKind::Input),
+            "#/num_key_value_heads: expected a divisor of num_attention_heads "
+            "(8), but got 32, the default of the family"));
+}
+
+TEST_CASE("windows by layer") {
+  ModelSpec spec = accepted(small("mistral", ""));
+  CHECK(spec.kinds == std::vector<LayerKind>{{"dense", 4096, Rope()}});
+  spec = accepted(small("mistral", R"("sliding_window": null)"));
+  CHECK(spec.kinds[0].window == 0);
+
+  const std::string qwen = R"("num_key_value_heads": 4, "sliding_window": 16)";
+  CHECK(accepted(small("qwen2", qwen)).kinds.size() == 1);
+  spec = accepted(small("qwen2", qwen + R"(, "use_sliding_window": true,
+      "max_window_layers": 4)"));
+  REQUIRE(spec.kinds.size() == 2);
+  CHECK(spec.stack == std::vector<LayerRun>{{1, 4}, {0, 2}});
+  CHECK(spec.kinds[0].window == 16);
+  CHECK(spec.kinds[1].window == 0);
+
+  spec = accepted(small("gemma2", R"("num_key_value_heads": 4)"));
+  CHECK(spec.stack == std::vector<LayerRun>{
+                          {0, 1}, {1, 1}, {0, 1}, {1, 1}, {0, 1}, {1, 1}});
+  CHECK(spec.kinds[0].window == 4096);
+  CHECK(spec.attentionSoftcap == 50);
+  CHECK(spec.logitSoftcap == 30);
+  CHECK(spec.attentionScale == 1.0 / 16);
+  spec = accepted(small("gemma2", R"("num_key_value_heads": 4,
+      "attn_logit_softcapping": null, "final_logit_softcapping": null)"));
+  CHECK(spec.attentionSoftcap == 0);
+  CHECK(spec.logitSoftcap == 0);
+
+  spec = accepted(small("gemma3_text", R"("num_key_value_heads": 4,
+      "rope_scaling": {"rope_type": "linear", "factor": 8.0})"));
+  CHECK(spec.stack == std::vector<LayerRun>{{0, 5}, {1, 1}});
+  CHECK(spec.kinds[0].rope.theta == 1e4);
+  CHECK_FALSE(spec.kinds[0].rope.scaling);
+  CHECK(spec.kinds[1].rope.theta == 1e6);
+  CHECK(spec.kinds[1].rope.scaling);
+
+  const std::string types = R"("num_key_value_heads": 4, "layer_types": [
+      "full_attention", "sliding_attention", "sliding_attention",
+      "full_attention", "full_attention", )";
+  spec = accepted(small("gemma3_text", types + R"("sliding_attention"])"));
+  CHECK(spec.stack == std::vector<LayerRun>{{1, 1}, {0, 2}, {1, 2}, {0, 1}});
+  CHECK(has(refusal(small("gemma3_text", types + R"("chunked_attention"])")),
+            "#/layer_types: expected \"sliding_attention\" or "
+            "\"full_attention\", but got \"chunked_attention\""));
+  CHECK(has(refusal(small("gemma3_text", types + R"("x", "y"])"),
+                    cost::FailureKind::Input),
+            "#/layer_types: expected a list of num_hidden_layers (6) strings, "
+            "but got 7"));
+}
+
+TEST_CASE("sizes under several names") {
+  const std::string bloom = R"({"model_type": "bloom", "vocab_size": 300, )";
+  const std::string sizes = R"("n_layer": 2, "n_head": 4, "n_embed": 32)";
+  CHECK(accepted(bloom + sizes + "}").hidden == 32);
+  CHECK(accepted(bloom + R"("num_hidden_layers": 2, "hidden_size": 32,
+      "num_attention_heads": 4})").layers == 2);
+  CHECK(accepted(bloom + sizes + R"(, "hidden_size": 32})").hidden == 32);
+  CHECK(has(refusal(bloom + sizes + R"(, "hidden_size": 48})",
+                    cost::FailureKind::Input),
+            "#/n_embed: expected the value of hidden_size (48), but got 32"));
+}
+
+TEST_CASE("no model_type: the architecture, or Meta's keys") {
+  std::string text = small("x", R"("architectures": ["MistralForCausalLM"])");
+  text.replace(text.find(R"("model_type": "x", )"),
+               std::string(R"("model_type": "x", )").size(), "");
+  CHECK(accepted(text).family == "mistral");
+  ModelSpec spec = accepted(published[std::size(published) - 1].config);
+  CHECK(spec.family == "llama");
+  CHECK(spec.ffn == 14336);
+  CHECK(spec.kinds[0].rope.theta == 5e5);
+  spec = accepted(R"({"dim": 64, "n_layers": 2, "n_heads": 4, "vocab_size": 300,
+      "use_scaled_rope": true, "n_kv_heads": null})");
+  CHECK(spec.kvHeads == 4);
+  REQUIRE(spec.kinds[0].rope.scaling);
+  CHECK(spec.kinds[0].rope.scaling->factor == 8.0);
+  CHECK(has(refusal(R"({"dim": 64, "n_layers": 2, "n_heads": 4,
+      "vocab_size": 300, "quantization_args": {"group_size": 32}})"),
+            "#/quantization_args: expected only known keys"));
+}
+
+TEST_CASE("a wrapper around a text model alone is read") {
+  const std::string text = small("gemma3_text", R"("num_key_value_heads": 4)");
+  CHECK(accepted(R"({"model_type": "gemma3", "text_config": )" + text + "}")
+            .family == "gemma3_text");
+  CHECK_FALSE(accepted(R"({"model_type": "gemma3", "tie_word_embeddings": false,
+      "text_config": )" + text + "}").tied);
+  CHECK(has(refusal(R"({"model_type": "gemma3", "vision_config": {},
+      "text_config": )" + text + "}"),
+            "#/model_type: expected a dense decoder of text, but got "
+            "\"gemma3\": a vision tower, which is not supported"));
+  CHECK(has(refusal(R"({"model_type": "new_vl", "vision_config": {},
+      "text_config": )" + text + "}"),
+            "#/vision_config: expected a text model alone"));
+}
+
+TEST_CASE("what is no dense decoder is refused with the reason") {
+  const std::pair<const char *, const char *> cases[] = {
+      {"jamba", "state-space layers and a mixture of experts"},
+      {"nemotron_h", "state-space layers"},
+      {"t5", "an encoder and a decoder"},
+      {"bert", "an encoder, which predicts no next token"},
+      {"vit", "an image classifier"}};
+  for (const auto &[type, why] : cases)
+    CHECK(has(refusal(R"({"model_type": ")" + std::string(type) +
+                      R"(", "time_step_limit": [0.0, Infinity]})"),
+              "but got \"" + std::string(type) + "\": " + why +
+                  ", which is not supported"));
+  CHECK(has(refusal(R"({"dim": 64, "n_layers": 2, "n_heads": 4,
+      "n_routed_experts": 8})"),
+            "mixture of experts"));
+}
+
+TEST_CASE("forms that a family has but we do not are refused") {
+  const std::string opt = R"({"model_type": "opt", "hidden_size": 64,
+      "ffn_dim": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+      "vocab_size": 300, )";
+  CHECK(has(refusal(opt + R"("do_layer_norm_before": false})"),
+            "#/do_layer_norm_before: expected true, but got false"));
+  CHECK(has(refusal(opt + R"("word_embed_proj_dim": 32})"),
+            "#/word_embed_proj_dim: expected 64, but got 32"));
+  CHECK(has(refusal(small("phi", R"("qk_layernorm": true)")),
+            "#/qk_layernorm: expected false, but got true"));
+  CHECK(has(refusal(small("olmo", R"("clip_qkv": 8.0)")),
+            "#/clip_qkv: expected null, but got 8.0"));
+  CHECK(has(refusal(small("gemma", R"("num_key_value_heads": 4,
+      "hidden_activation": "relu")")),
+            "#/hidden_activation: expected \"gelu_new\", but got \"relu\""));
+  CHECK(has(refusal(small("qwen2", R"("num_key_value_heads": 4,
+      "rope_scaling": {"rope_type": "yarn", "factor": 4.0})")),
+            "#/rope_scaling/rope_type: expected one of"));
+}
+
+TEST_CASE("many keys that do not matter") {
+  std::string labels = R"("id2label": {"0": "x")";
+  for (int i = 1; i < 1500; ++i)
+    labels += ", \"" + std::to_string(i) + R"(": "label )" + std::to_string(i) +
+              "\"";
+  CHECK(labels.size() > 30000);
+  CHECK(accepted(small("mistral", labels + "}")).hidden == 64);
+}
