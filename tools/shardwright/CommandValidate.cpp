@@ -51,6 +51,15 @@ bool programOfModel(const ValidationModel &model, Program &program,
   shape.sequence = model.sequence;
   shape.gated = model.gated;
   shape.tied = model.tied;
+  shape.experts = model.experts;
+  shape.topK = model.topK;
+  shape.expertFfn = model.expertFfn;
+  shape.sharedFfn = model.sharedFfn;
+  shape.denseLayers = model.denseLayers;
+  if (model.latent)
+    shape.latent = {model.kvRank, model.qRank, model.nopeDim, model.ropeDim,
+                    model.valueDim};
+  shape.mtpLayers = model.mtpLayers;
   return programFromSpec(specFromShape(shape), model.sequence, program,
                          failure);
 }
