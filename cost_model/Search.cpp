@@ -375,12 +375,32 @@ private:
     ranked.memory = estimator.memory(node.candidate);
     ranked.plan = estimator.plan(node.candidate);
     ranked.text = canonicalText(ranked.plan);
+    if (options.distinct) {
+      auto same = std::find_if(result.plans.begin(), result.plans.end(),
+                               [&](const RankedPlan &other) {
+                                 return layoutOf(other.candidate) ==
+                                        layoutOf(ranked.candidate);
+                               });
+      if (same != result.plans.end()) {
+        if (same->before(ranked))
+          return;
+        result.plans.erase(same);
+      }
+    }
     auto place = std::upper_bound(
         result.plans.begin(), result.plans.end(), ranked,
         [](const RankedPlan &a, const RankedPlan &b) { return a.before(b); });
     result.plans.insert(place, std::move(ranked));
     if (static_cast<int64_t>(result.plans.size()) > options.top)
       result.plans.pop_back();
+  }
+
+  /// What SearchOptions::distinct compares.
+  static Candidate layoutOf(Candidate candidate) {
+    candidate.recompute = Recompute::None;
+    candidate.fullLayers = -1;
+    candidate.firstLayers = candidate.lastLayers = 0;
+    return candidate;
   }
 
   void finish() {

@@ -48,6 +48,9 @@ struct SearchOptions {
   std::vector<Recompute> policies = {Recompute::None};
   Bytes memoryLimit;        ///< a plan fits if every stage needs less
   int64_t top = 1;          ///< plans wanted
+  /// List only the best of the plans that differ in nothing but recomputation
+  /// and layers per stage: a runner-up then is another layout to a person too.
+  bool distinct = false;
   Ranges ranges;            ///< of --fix and --max
 };
 

@@ -65,6 +65,11 @@ void SearchFlags::add(CLI::App &command) {
                   "Limit fields of the plan: tp=8, microbatch=4, ... "
                   "(repeatable)")
       ->group("Search");
+  command
+      .add_flag("--every-split", everySplit,
+                "List plans that differ only in layers per stage or in what "
+                "recomputes, too")
+      ->group("Search");
   command.add_option("--top", top, "Plans to list, best first")
       ->capture_default_str()
       ->check(CLI::Range(int64_t(1), int64_t(1000)))
@@ -224,6 +229,7 @@ bool answer(Question &question, const QuestionFlags &flags,
   options.policies = searchedPolicies(program);
   options.memoryLimit = question.memoryLimit;
   options.top = search.top;
+  options.distinct = !search.everySplit;
 
   // The only clock: it goes to people, never into an answer.
   auto start = std::chrono::steady_clock::now();

@@ -25,6 +25,7 @@ struct QuestionFlags {
 struct SearchFlags {
   std::vector<std::string> fix, max;
   int64_t top = 3;
+  bool everySplit = false; ///< list plans that differ only in split or recompute
 
   void add(CLI::App &command);
 };

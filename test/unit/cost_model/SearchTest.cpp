@@ -147,6 +147,28 @@ TEST_CASE("search equals brute force on random small spaces") {
     }
     (result.plans.empty() ? refusals : answers) += 1;
 
+    // Distinct: the first of each group that shares all but recomputation and
+    // split.
+    auto group = [](Candidate candidate) {
+      candidate.recompute = Recompute::None;
+      candidate.fullLayers = -1;
+      candidate.firstLayers = candidate.lastLayers = 0;
+      return candidate;
+    };
+    std::vector<RankedPlan> firsts;
+    for (const RankedPlan &plan : expected)
+      if (std::none_of(firsts.begin(), firsts.end(), [&](const auto &other) {
+            return group(other.candidate) == group(plan.candidate);
+          }))
+        firsts.push_back(plan);
+    options.distinct = true;
+    result = search(toy, options);
+    REQUIRE(result.plans.size() ==
+            std::min<size_t>(firsts.size(), static_cast<size_t>(top)));
+    for (size_t i = 0; i < result.plans.size(); ++i)
+      REQUIRE(result.plans[i].text == firsts[i].text);
+    options.distinct = false;
+
     std::optional<RankedPlan> tiny = smallest(toy, options);
     REQUIRE(tiny.has_value() == !all.empty());
     if (tiny)
