@@ -368,19 +368,31 @@ Bytes frameworkBytes(const Program &program, const Hardware &hardware,
                         static_cast<double>(plan.microBatch) *
                         static_cast<double>(program.heads) /
                         static_cast<double>(plan.tp);
+  // What eager kernels keep of the two norms and the activation of a layer.
+  const double eager =
+      2 * profile.norm.saved * stream +
+      profile.activation.saved * static_cast<double>(program.sequence) *
+          static_cast<double>(plan.microBatch) *
+          static_cast<double>(program.ffn) / static_cast<double>(plan.tp);
   const bool unfused = attentionIsUnfused(hardware.device, profile);
   for (const StageRun &run : stage.runs) {
     const Kind &kind =
         program.kinds[static_cast<size_t>(kindIndex(program, run.kind))];
+    if (!givesStream(kind)) // the head
+      bytes += profile.loss.saved * static_cast<double>(program.sequence) *
+               static_cast<double>(plan.microBatch) *
+               static_cast<double>(paddedVocab(program.vocab, plan.tp)) /
+               static_cast<double>(plan.tp);
     if (!takesStream(kind) || !givesStream(kind))
       continue;
     const double held = static_cast<double>(slots * run.count);
     if (run.recompute != Recompute::Full)
-      bytes += held * profile.savedMaskBytes * stream;
+      bytes += held * (profile.savedMaskBytes * stream + eager);
     if (unfused && run.recompute == Recompute::None)
       bytes += held * profile.scoreSavedBytes * scores;
   }
-  if (unfused) // of the layer at work
+  bytes += eager; // of the layer at work, as the scores
+  if (unfused)
     bytes += profile.scoreSavedBytes * scores;
   return Bytes(static_cast<int64_t>(bytes));
 }

@@ -20,6 +20,9 @@ namespace shardwright::cost {
 /// of its input; 0: one kernel that reads operands and writes results.
 struct EagerTraffic {
   double forward = 0, backward = 0;
+  /// Bytes per element that such kernels keep for the backward pass beside what
+  /// one kernel would.
+  double saved = 0;
 };
 
 struct Profile {
@@ -82,8 +85,8 @@ struct Profile {
 
   /// Products of layers in 8 or 4 bits: how much faster than in 16 they are (1:
   /// they run in 16), and bytes to quantize an element of their input, with the
-  /// transposed copy that the weight gradient reads. Head, attention core, norms
-  /// and activations stay in 16 bits.
+  /// transposed copy that the weight gradient reads. Head, attention core,
+  /// norms and activations stay in 16 bits.
   double narrowSpeedup = 1, quantizeBytes = 0;
 
   DTypes dtypes; ///< of 16-bit training; f16 or bf16 as the run says

@@ -101,6 +101,7 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
     const auto read = [&](const std::string &name, EagerTraffic &traffic) {
       traffic.forward = eager.number(name + "_forward");
       traffic.backward = eager.number(name + "_backward");
+      traffic.saved = eager.number(name + "_saved");
     };
     read("norm", result.norm);
     read("rotary", result.rotary);

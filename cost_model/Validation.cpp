@@ -19,9 +19,10 @@ const char *profileFor(const ValidationRow &row) {
     return "megatron-2021";
   if (framework == "megatron" && row.softwareYear == 2022)
     return "megatron-2022";
-  if (framework == "megatron" || framework == "megatron-deepspeed" ||
-      framework == "nanotron")
+  if (framework == "megatron" || framework == "megatron-deepspeed")
     return "megatron-flash-2023";
+  if (framework == "nanotron")
+    return "nanotron";
   if (framework == "internevo")
     return "internevo";
   if (framework == "megatron-core")
@@ -98,6 +99,14 @@ void chooseAttention(const std::string &kernel, Profile &profile) {
     profile.attention = {AttentionVariant::Flash1};
   else
     profile.attention = {AttentionVariant::Unfused};
+  if (kernel == "torch") {
+    // Scale 4, mask 4, f32 copy 6, softmax 8, copy back 6; backward: copy 6,
+    // softmax 12, copy 6, mask 4, scale 4. Kept: scores in f32 and 16 bits,
+    // mask.
+    profile.scoreBytesForward = 28;
+    profile.scoreBytesBackward = 32;
+    profile.scoreSavedBytes = 9;
+  }
   if (kernel.find("RMS kernel") != std::string::npos)
     profile.norm = {};
 }
