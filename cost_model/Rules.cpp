@@ -1,5 +1,6 @@
 #include "cost_model/Rules.h"
 #include "cost_model/Json.h"
+#include "cost_model/RuleCheck.h"
 
 #include <algorithm>
 #include <numeric>
@@ -23,73 +24,7 @@ std::vector<int64_t> commonDivisors(const std::vector<int64_t> &numbers) {
 
 namespace {
 
-/// Distinct widths of feed-forward parameters, ascending: of routed experts, or
-/// of all others.
-std::vector<int64_t> ffnWidths(const Program &program, bool experts) {
-  std::vector<int64_t> widths;
-  if (!experts && program.experts == 0)
-    return {program.ffn};
-  for (const Kind &kind : program.kinds)
-    for (const Parameter &parameter : kind.parameters)
-      for (const Dim &dim : parameter.dims)
-        if (dim.role == Role::Ffn &&
-            (parameter.segment == Segment::Experts) == experts)
-          widths.push_back(dim.size);
-  std::sort(widths.begin(), widths.end());
-  widths.erase(std::unique(widths.begin(), widths.end()), widths.end());
-  return widths;
-}
-
-/// One check in progress; the functions below say what is wrong with it.
-class Check {
-public:
-  Check(const Program &program, const Plan &plan, const Rule &rule,
-        std::vector<Violation> &violations)
-      : program(program), plan(plan), rule(rule), violations(violations) {}
-
-  void fail(std::string message, std::vector<std::string> legal = {}) {
-    if (!legal.empty()) {
-      message += "; legal here: ";
-      for (size_t i = 0; i < legal.size(); ++i)
-        message += (i ? ", " : "") + legal[i];
-    }
-    violations.push_back({std::string(rule.name), std::move(message),
-                          std::move(legal), rule.kind});
-  }
-
-  /// `what` of `size` must be a multiple of the degree `name`.
-  void divides(const std::string &what, int64_t size, const std::string &name,
-               int64_t value) {
-    if (size % value == 0)
-      return;
-    fail("expected " + what + " (" + std::to_string(size) +
-             ") to be a multiple of " + name + ", but got " + name + " = " +
-             std::to_string(value),
-         texts(commonDivisors({size})));
-  }
-
-  /// A degree that nothing here can use yet.
-  void one(const char *name, int64_t value) {
-    if (value != 1)
-      fail("expected " + std::string(name) + " = 1, but got " +
-               std::to_string(value),
-           {"1"});
-  }
-
-  static std::vector<std::string> texts(const std::vector<int64_t> &numbers) {
-    std::vector<std::string> result;
-    for (int64_t number : numbers)
-      result.push_back(std::to_string(number));
-    return result;
-  }
-
-  const Program &program;
-  const Plan &plan;
-
-private:
-  const Rule &rule;
-  std::vector<Violation> &violations;
-};
+using Check = RuleCheck;
 
 //===----------------------------------------------------------------------===//
 // The checks. Each is total: it may not assume that any other rule holds.
@@ -161,64 +96,6 @@ void checkHeads(Check &check) {
 void checkKvHeads(Check &check) {
   check.divides("the number of key/value heads", check.program.kvHeads, "tp",
                 check.plan.tp);
-}
-void checkFfn(Check &check) {
-  for (int64_t width : ffnWidths(check.program, /*experts=*/false))
-    check.divides("the feed-forward width", width, "tp", check.plan.tp);
-}
-void checkExperts(Check &check) {
-  if (check.plan.ep == 1)
-    return;
-  if (check.program.experts == 0)
-    check.fail("expected ep = 1, as the model has no experts, but got ep = " +
-                   std::to_string(check.plan.ep),
-               {"1"});
-  else
-    check.divides("the number of experts", check.program.experts, "ep",
-                  check.plan.ep);
-}
-void checkExpertFfn(Check &check) {
-  if (check.program.experts == 0 && check.plan.etp > 1)
-    check.fail("expected etp = 1, as the model has no experts, but got etp = " +
-                   std::to_string(check.plan.etp),
-               {"1"});
-  for (int64_t width : ffnWidths(check.program, /*experts=*/true))
-    check.divides("the feed-forward width of an expert", width, "etp",
-                  check.plan.etp);
-}
-void checkExpertRanks(Check &check) {
-  const Plan &plan = check.plan;
-  const int64_t dense = checkedMul(checkedMul(plan.dp, plan.cp), plan.tp);
-  const int64_t experts = checkedMul(plan.ep, plan.etp);
-  if (dense % experts == 0)
-    return;
-  std::vector<std::string> legal;
-  if (dense % plan.etp == 0)
-    legal = Check::texts(commonDivisors({dense / plan.etp}));
-  for (std::string &value : legal)
-    value = "ep = " + value;
-  check.fail("expected dp * cp * tp (" + std::to_string(dense) +
-                 ") to be a multiple of ep * etp, but got ep = " +
-                 std::to_string(plan.ep) +
-                 ", etp = " + std::to_string(plan.etp),
-             std::move(legal));
-}
-void checkNesting(Check &check) {
-  const Plan &plan = check.plan;
-  if (!degreesNest(plan))
-    check.fail("expected the boundaries of (dp, cp, tp) = (" +
-               std::to_string(plan.dp) + ", " + std::to_string(plan.cp) + ", " +
-               std::to_string(plan.tp) +
-               ") and of (ep, etp) to divide one another from the innermost "
-               "rank on, but got ep = " +
-               std::to_string(plan.ep) +
-               ", etp = " + std::to_string(plan.etp));
-}
-void checkExpertsNeedSp(Check &check) {
-  if (check.program.experts > 0 && check.plan.tp > 1 && !check.plan.sp)
-    check.fail("expected sequence parallelism with experts and tp = " +
-                   std::to_string(check.plan.tp) + ", but got sp = false",
-               {"sp = true", "tp = 1"});
 }
 /// Whether a layer norms a row that goes over several heads.
 bool normsOverHeads(const Program &program) {
@@ -561,15 +438,6 @@ const std::vector<Entry> &table() {
 }
 
 } // namespace
-
-bool tpDividesWidths(const Program &program, int64_t tp) {
-  if (program.heads % tp != 0 || program.kvHeads % tp != 0)
-    return false;
-  for (int64_t width : ffnWidths(program, /*experts=*/false))
-    if (width % tp != 0)
-      return false;
-  return true;
-}
 
 const std::vector<Rule> &rules() {
   static const std::vector<Rule> all = [] {
