@@ -27,10 +27,10 @@ OwningOpRef<ModuleOp> buildModel(const ModelSpec &spec, int64_t sequence,
   for (const LayerRun &layers : spec.stack)
     stack.push_back(run(spec.kinds[layers.kind].name, layers.count));
   stack.push_back(run("head", 1));
-  StackOp::create(builder,
-                  NameLoc::get(builder.getStringAttr(spec.file + "#/" +
-                                                     spec.keys.layers)),
-                  builder.getArrayAttr(stack));
+  StackOp::create(
+      builder,
+      NameLoc::get(builder.getStringAttr(spec.file + "#/" + spec.keys.layers)),
+      builder.getArrayAttr(stack));
 
   SmallVector<NamedAttribute> program = {
       builder.getNamedAttr("name", builder.getStringAttr(spec.name)),

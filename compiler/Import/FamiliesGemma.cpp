@@ -33,9 +33,10 @@ void readBase(FamilyReader &reader, int64_t kvHeadsAbsent) {
       "hidden_activation", "gelu_pytorch_tanh", {Activation::GeluTanh});
   const std::string old = reader.text("hidden_act", "gelu_pytorch_tanh");
   if (old != "gelu" && old != "gelu_pytorch_tanh" && old != "gelu_new")
-    reader.unsupported("hidden_act", "expected \"gelu_pytorch_tanh\", but got " +
-                                         shown(nlohmann::json(old)) +
-                                         ", which is not supported");
+    reader.unsupported("hidden_act",
+                       "expected \"gelu_pytorch_tanh\", but got " +
+                           shown(nlohmann::json(old)) +
+                           ", which is not supported");
   reader.noteDropout("attention_dropout");
   reader.only("use_bidirectional_attention", false);
   spec.embeddingScale = std::sqrt(static_cast<double>(spec.hidden));

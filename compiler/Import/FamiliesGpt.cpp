@@ -76,10 +76,9 @@ void readGpt2(FamilyReader &reader) {
   if (!reader.flag("scale_attn_weights", true))
     spec.attentionScale = 1.0;
   reader.only("scale_attn_by_inverse_layer_idx", false);
-  spec.activation =
-      reader.readActivation("activation_function", "gelu_new",
-                            {Activation::Gelu, Activation::GeluTanh,
-                             Activation::Relu});
+  spec.activation = reader.readActivation(
+      "activation_function", "gelu_new",
+      {Activation::Gelu, Activation::GeluTanh, Activation::Relu});
   reader.noteDropouts({"attn_pdrop", "embd_pdrop", "resid_pdrop"});
   reader.deriveHeadDim();
   reader.refuseUnknown();
@@ -153,8 +152,8 @@ void readOpt(FamilyReader &reader) {
   reader.only("do_layer_norm_before", true);
   reader.only("_remove_final_layer_norm", false);
   reader.only("word_embed_proj_dim", spec.hidden);
-  reader.noteDropouts({"dropout", "attention_dropout", "activation_dropout",
-                       "layerdrop"});
+  reader.noteDropouts(
+      {"dropout", "attention_dropout", "activation_dropout", "layerdrop"});
   const std::string layer = "model.decoder.layers.{}.";
   TensorNames &names = spec.names;
   names.embedding = "model.decoder.embed_tokens.weight";

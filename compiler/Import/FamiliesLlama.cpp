@@ -68,7 +68,8 @@ void readQwenWindow(FamilyReader &reader) {
       first = std::min(spec.layers, value->get<int64_t>());
     else
       reader.malformed("max_window_layers", "expected an integer >= 0, but "
-                                            "got " + shown(*value));
+                                            "got " +
+                                                shown(*value));
   } else if (use) {
     first = std::min<int64_t>(spec.layers, 28);
   }

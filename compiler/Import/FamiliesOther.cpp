@@ -22,7 +22,8 @@ void readQwen(FamilyReader &reader) {
   if (doubled % 2 != 0)
     reader.malformed(spec.keys.ffn,
                      "expected an even number, the width of gate and up "
-                     "together, but got " + std::to_string(doubled));
+                     "together, but got " +
+                         std::to_string(doubled));
   spec.ffn = doubled / 2;
   spec.headDim = reader.size("kv_channels", maxWidth, 0);
   if (spec.headDim == 0)
@@ -37,14 +38,12 @@ void readQwen(FamilyReader &reader) {
                            "rotary_pct");
   // no_bias speaks of the other products.
   spec.qkvBias = true;
-  spec.outputBias = spec.upBias = spec.downBias =
-      !reader.flag("no_bias", true);
+  spec.outputBias = spec.upBias = spec.downBias = !reader.flag("no_bias", true);
   reader.only("scale_attn_weights", true);
   reader.noteDropouts({"attn_dropout_prob", "emb_dropout_prob"});
   // Both scale only sequences past seq_length, and not in training.
   reader.ignoreAll({"use_dynamic_ntk", "use_logn_attn", "seq_length",
-                    "onnx_safe", "use_cache_kernel",
-                    "use_cache_quantization"});
+                    "onnx_safe", "use_cache_kernel", "use_cache_quantization"});
   spec.qkv = QkvLayout::SideBySide;
   const std::string layer = "transformer.h.{}.";
   TensorNames &names = spec.names;
@@ -192,8 +191,8 @@ void readParamsJson(FamilyReader &reader) {
   const double scaled =
       std::floor(factor * static_cast<double>(2 * (4 * spec.hidden) / 3));
   if (scaled < static_cast<double>(maxFfn))
-    spec.ffn = (static_cast<int64_t>(scaled) + multiple - 1) / multiple *
-               multiple;
+    spec.ffn =
+        (static_cast<int64_t>(scaled) + multiple - 1) / multiple * multiple;
   if (spec.ffn < 1 || spec.ffn > maxFfn)
     reader.malformed("ffn_dim_multiplier",
                      "expected a feed-forward width from 1 to " +
@@ -211,8 +210,8 @@ void readParamsJson(FamilyReader &reader) {
     scaling.originalPositions = 8192;
     rope.scaling = scaling;
   }
-  reader.ignoreAll({"max_batch_size", "rope_scaling_factor",
-                    "high_freq_factor"});
+  reader.ignoreAll(
+      {"max_batch_size", "rope_scaling_factor", "high_freq_factor"});
   reader.refuseUnknown();
 }
 

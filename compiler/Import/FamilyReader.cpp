@@ -167,8 +167,8 @@ FamilyReader::readActivation(std::string_view key, std::string_view absent,
     // One name per formula is enough for a message.
     if (entry.name != "swish" && entry.name != "gelu_fast" &&
         entry.name != "gelu_pytorch_tanh")
-      wanted += (wanted.empty() ? "\"" : " or \"") + std::string(entry.name) +
-                "\"";
+      wanted +=
+          (wanted.empty() ? "\"" : " or \"") + std::string(entry.name) + "\"";
   }
   unsupported(key, "expected " + wanted + ", but got " + shown(json(found)) +
                        ", which is not supported");
@@ -260,8 +260,7 @@ void FamilyReader::setRotaryFraction(Rope &rope, double fraction,
   const int64_t width =
       static_cast<int64_t>(static_cast<double>(spec.headDim) * fraction);
   rope.width = width == spec.headDim ? -1 : width;
-  if (spec.headDim > 0 &&
-      (width < 2 || width > spec.headDim || width % 2 != 0))
+  if (spec.headDim > 0 && (width < 2 || width > spec.headDim || width % 2 != 0))
     malformed(key, "expected an even number of rotated columns from 2 to " +
                        std::to_string(spec.headDim) + ", but got " +
                        std::to_string(width));

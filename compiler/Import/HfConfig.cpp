@@ -17,8 +17,8 @@ constexpr std::streamsize maxFileBytes = 16 << 20;
 std::string supportedTypes() {
   std::string list;
   for (const Family &family : families())
-    list += (list.empty() ? "\"" : ", \"") + std::string(family.modelType) +
-            "\"";
+    list +=
+        (list.empty() ? "\"" : ", \"") + std::string(family.modelType) + "\"";
   return list;
 }
 
@@ -79,10 +79,9 @@ void readRoot(const json &root, const std::string &pointer, ModelSpec &spec,
     if (family.modelType == type) {
       // Keys of another tool under a name of Hugging Face.
       if (std::string_view why = whyForeign(root); !why.empty())
-        return reader.unsupported("model_type",
-                                  "expected a Hugging Face config, but got " +
-                                      std::string(why) +
-                                      ", which is not supported");
+        return reader.unsupported(
+            "model_type", "expected a Hugging Face config, but got " +
+                              std::string(why) + ", which is not supported");
       spec.family = type;
       return family.read(reader);
     }
@@ -93,7 +92,7 @@ void readRoot(const json &root, const std::string &pointer, ModelSpec &spec,
     why = whyForeign(root);
   if (!why.empty())
     reader.unsupported("model_type",
-                       "expected a dense decoder of text, but got " +
+                       "expected a supported decoder of text, but got " +
                            (type.empty() ? "" : shown(json(type)) + ": ") +
                            std::string(why) + ", which is not supported");
   else if (!type.empty())
@@ -108,9 +107,9 @@ void readRoot(const json &root, const std::string &pointer, ModelSpec &spec,
 
 std::vector<Family> families() {
   std::vector<Family> all;
-  for (std::span<const Family> some : {llamaFamilies(), gptFamilies(),
-                                       gemmaFamilies(), otherFamilies(),
-                                       expertFamilies()})
+  for (std::span<const Family> some :
+       {llamaFamilies(), gptFamilies(), gemmaFamilies(), otherFamilies(),
+        expertFamilies()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }
@@ -151,9 +150,9 @@ bool checkSpec(ModelSpec &spec, cost::Failure &failure) {
     for (const LayerRun &run : spec.stack)
       layers += run.count;
     if (!spec.stack.empty() && layers != spec.layers)
-      problems.push_back(spec.file + ": expected the runs of layers to sum to " +
-                         std::to_string(spec.layers) + ", but got " +
-                         std::to_string(layers));
+      problems.push_back(
+          spec.file + ": expected the runs of layers to sum to " +
+          std::to_string(spec.layers) + ", but got " + std::to_string(layers));
   }
   if (!problems.empty()) {
     failure = {cost::FailureKind::Input, problems};
@@ -185,9 +184,8 @@ bool chooseSequence(const ModelSpec &spec, int64_t sequence, int64_t &chosen,
   chosen = sequence == 0 ? spec.positions : sequence;
   if (spec.learnsPositions() && chosen > spec.positions)
     return fail(cost::FailureKind::Usage,
-                "expected a sequence length of at most " +
-                    spec.keys.positions + " (" +
-                    std::to_string(spec.positions) + " in " + spec.file +
+                "expected a sequence length of at most " + spec.keys.positions +
+                    " (" + std::to_string(spec.positions) + " in " + spec.file +
                     "), but got " + std::to_string(chosen));
   // Multiply-adds of one sequence, three passes: what counts as int64 must
   // stay far from its end.

@@ -107,9 +107,9 @@ Value KindBuilder::rmsNorm(Value input, Value weight, StringRef letters,
                            StringRef columns, StringRef label) {
   StringAttr wide = columns.size() > 1 ? string(columns) : StringAttr();
   auto norm = RmsNormOp::create(
-      builder, location, type(letters),
-      type(letters.drop_back(columns.size())), input, weight, segment(),
-      string(label), string(letters), builder.getF64FloatAttr(spec.normEps),
+      builder, location, type(letters), type(letters.drop_back(columns.size())),
+      input, weight, segment(), string(label), string(letters),
+      builder.getF64FloatAttr(spec.normEps),
       builder.getBoolAttr(spec.norm == NormKind::RmsUnitOffset), wide);
   return norm.getOutput();
 }

@@ -89,8 +89,7 @@ public:
   /// For ops that have no function here.
   template <typename Op, typename... Arguments>
   Op make(Arguments &&...arguments) {
-    return Op::create(builder, location,
-                      std::forward<Arguments>(arguments)...);
+    return Op::create(builder, location, std::forward<Arguments>(arguments)...);
   }
   mlir::OpBuilder &attributes() { return builder; }
   mlir::RankedTensorType type(llvm::StringRef letters, bool index = false);

@@ -81,10 +81,9 @@ Value ModelBuilder::zeros(KindBuilder &kind, bool present, const char *symbol,
 
 ParameterSpec ModelBuilder::table(const char *symbol, Segment segment,
                                   bool head) const {
-  ParameterSpec result =
-      matrix(symbol,
-             head && !spec.tied ? spec.names.head : spec.names.embedding, "vh",
-             segment, {spec.vocab, hidden}, spec.keys.vocab);
+  ParameterSpec result = matrix(
+      symbol, head && !spec.tied ? spec.names.head : spec.names.embedding, "vh",
+      segment, {spec.vocab, hidden}, spec.keys.vocab);
   if (spec.tied || (!head && spec.mtpLayers > 0))
     result.shared = spec.names.embedding;
   return result;
@@ -143,16 +142,15 @@ ModelBuilder::Part ModelBuilder::partOf(char which) const {
 ModelBuilder::Product ModelBuilder::projection(KindBuilder &kind, char which,
                                                const char *symbol,
                                                const char *letters) {
-  const std::string &key =
-      which == 'q' ? spec.keys.heads : spec.keys.kvHeads;
+  const std::string &key = which == 'q' ? spec.keys.heads : spec.keys.kvHeads;
   const Part part = partOf(which);
   const int64_t row = spec.transposed ? 1 : hidden;
-  ParameterSpec weight = matrix(
-      std::string(symbol) + "_proj", part.name + ".weight", letters,
-      Segment::Attention,
-      spec.transposed ? std::vector<int64_t>{hidden, part.rows}
-                      : std::vector<int64_t>{part.rows, hidden},
-      key);
+  ParameterSpec weight =
+      matrix(std::string(symbol) + "_proj", part.name + ".weight", letters,
+             Segment::Attention,
+             spec.transposed ? std::vector<int64_t>{hidden, part.rows}
+                             : std::vector<int64_t>{part.rows, hidden},
+             key);
   for (int64_t stride : part.rowStrides)
     weight.hfStrides.push_back(stride * row);
   weight.hfStrides.push_back(spec.transposed ? part.rows : 1);
@@ -162,10 +160,9 @@ ModelBuilder::Product ModelBuilder::projection(KindBuilder &kind, char which,
   if (!spec.qkvBias)
     return product;
   const std::string biasLetters(letters, part.rowStrides.size());
-  ParameterSpec bias =
-      vector(std::string(symbol) + "_bias", part.name + ".bias",
-             biasLetters.c_str(), Segment::Attention, Init::Zeros,
-             spec.keys.attentionBias);
+  ParameterSpec bias = vector(
+      std::string(symbol) + "_bias", part.name + ".bias", biasLetters.c_str(),
+      Segment::Attention, Init::Zeros, spec.keys.attentionBias);
   bias.hfShape = {part.rows};
   bias.hfStrides = part.rowStrides;
   bias.hfOffset = part.firstRow;
@@ -267,10 +264,9 @@ void ModelBuilder::buildEmbed() {
   Value weights = kind.parameter(table("table", Segment::Embed, false));
   Value positions;
   if (spec.learnsPositions())
-    positions = kind.parameter(
-        matrix("positions", spec.names.positions, "ph", Segment::Stream,
-               {spec.positions + spec.positionOffset, hidden},
-               spec.keys.positions));
+    positions = kind.parameter(matrix(
+        "positions", spec.names.positions, "ph", Segment::Stream,
+        {spec.positions + spec.positionOffset, hidden}, spec.keys.positions));
   const std::string &normName = spec.names.embeddingNorm;
   Norm norm = normParameters(kind, "embedding_norm", normName);
   Value x = kind.embedding(ids, weights, "embedding");
@@ -327,8 +323,7 @@ Value ModelBuilder::attention(KindBuilder &kind, Value h, const Attention &a,
   if (spec.qkNorm != QkNorm::None) {
     const bool whole = spec.qkNorm == QkNorm::Whole;
     kind.section(whole ? Segment::Stream : Segment::Attention, keys.norm);
-    q = kind.rmsNorm(q, a.qNorm.weight, "sbngd", whole ? "ngd" : "d",
-                     "q_norm");
+    q = kind.rmsNorm(q, a.qNorm.weight, "sbngd", whole ? "ngd" : "d", "q_norm");
     k = kind.rmsNorm(k, a.kNorm.weight, "sbnd", whole ? "nd" : "d", "k_norm");
   }
   if (layer.rope.width != 0) {
@@ -396,8 +391,8 @@ Value ModelBuilder::layerBody(KindBuilder &kind, const LayerKind &layer,
     return kind.add(lhs, rhs, "sbh", label);
   };
   Value h = applyNorm(kind, x, attnNorm, names.attnNorm, "attn_norm");
-  Value y = latent() ? latentAttention(kind, h, layer)
-                     : attention(kind, h, a, layer);
+  Value y =
+      latent() ? latentAttention(kind, h, layer) : attention(kind, h, a, layer);
   y = applyNorm(kind, y, attnPost, names.attnPostNorm, "attn_post_norm");
   Value r = add(spec.residualFromNorm ? h : x, y, "attn_residual");
   Value g = h; // a parallel MLP without a norm of its own shares the first
@@ -423,8 +418,7 @@ void ModelBuilder::buildHead() {
   Value bias;
   if (spec.headBias)
     bias = kind.parameter(vector("lm_head_bias", spec.names.headBias, "v",
-                                 Segment::Head, Init::Zeros,
-                                 spec.keys.vocab));
+                                 Segment::Head, Init::Zeros, spec.keys.vocab));
 
   Value h = applyNorm(kind, x, norm, name, "final_norm");
   kind.section(Segment::Head, spec.keys.vocab);

@@ -29,7 +29,7 @@ struct RopeScaling {
 
 struct Rope {
   double theta = 10000.0;
-  int64_t width = -1; ///< columns of a head that turn; 0 none, -1 all
+  int64_t width = -1;       ///< columns of a head that turn; 0 none, -1 all
   bool interleaved = false; ///< neighbours are a pair, not halves
   std::optional<RopeScaling> scaling;
   bool operator==(const Rope &) const = default;
@@ -109,8 +109,8 @@ struct ExpertSpec {
 /// Latent attention: keys and values (and queries) from a low-rank stream, and
 /// one rotary key for all heads.
 struct LatentSpec {
-  int64_t kvRank = 0; ///< 0: ordinary attention
-  int64_t qRank = 0;  ///< 0: queries are projected directly
+  int64_t kvRank = 0;                    ///< 0: ordinary attention
+  int64_t qRank = 0;                     ///< 0: queries are projected directly
   int64_t nope = 0, rope = 0, value = 0; ///< widths of a head
 };
 

@@ -10,8 +10,8 @@ struct Reason {
   std::string_view modelType, why;
 };
 constexpr std::string_view moe = "a mixture of experts";
-constexpr std::string_view latent =
-    "latent attention and a mixture of experts";
+constexpr std::string_view deepSeek =
+    "a description of DeepSeek's own code, not a Hugging Face config";
 constexpr std::string_view stateSpace = "state-space layers";
 constexpr std::string_view encoderDecoder = "an encoder and a decoder";
 constexpr std::string_view encoder = "an encoder, which predicts no next token";
@@ -21,13 +21,14 @@ constexpr std::string_view linear = "linear-attention layers";
 constexpr Reason reasons[] = {
     {"phimoe", moe},
     {"granitemoe", moe},
-    {"llama4", "a mixture of experts and a vision tower"},
-    {"llama4_text", moe},
-    {"deepseek_v32", "sparse latent attention and a mixture of experts"},
-    {"deepseek_v4", "sparse latent attention and a mixture of experts"},
-    {"kimi_k25", "latent attention, a mixture of experts and a vision tower"},
+    {"llama4",
+     "chunked attention, layers without positions and a vision tower"},
+    {"llama4_text", "chunked attention and layers without positions"},
+    {"deepseek_v32", "sparse latent attention"},
+    {"deepseek_v4", "sparse latent attention"},
+    {"kimi_k25", vision},
     {"glm4_moe", moe},
-    {"glm_moe_dsa", "sparse latent attention and a mixture of experts"},
+    {"glm_moe_dsa", "sparse latent attention"},
     {"jamba", "state-space layers and a mixture of experts"},
     {"nemotron_h", stateSpace},
     {"mamba", stateSpace},
@@ -36,8 +37,7 @@ constexpr Reason reasons[] = {
     {"lfm2", "short convolutions"},
     {"qwen3_next", linear},
     {"qwen3_5", "linear-attention layers and a vision tower"},
-    {"qwen3_5_moe", "linear-attention layers, a mixture of experts and a "
-                    "vision tower"},
+    {"qwen3_5_moe", "linear-attention layers and a vision tower"},
     {"minicpm3", "latent attention"},
     {"t5", encoderDecoder},
     {"mt5", encoderDecoder},
@@ -53,13 +53,12 @@ constexpr Reason reasons[] = {
     {"mllama", vision},
     {"gemma3", vision},
     {"gemma3n", vision},
-    {"gemma4", "a mixture of experts and a vision tower"},
+    {"gemma4", "heads of several widths and a vision tower"},
     {"paligemma", vision},
     {"qwen2_vl", vision},
     {"qwen2_5_vl", vision},
     {"mistral3", vision},
-    {"moe", "a description of another tool, not a Hugging Face config, and a "
-            "mixture of experts"},
+    {"moe", "a description of another tool, not a Hugging Face config"},
 };
 
 /// Keys that no Hugging Face config has, and whose description they are of.
@@ -70,8 +69,8 @@ constexpr Foreign foreign[] = {
     {"vision_chunk_size", "dim", "a vision tower"},
     {"hidden_dim", "ffn_embed_dim",
      "a description of another tool, not a Hugging Face config"},
-    {"n_routed_experts", "dim", latent},
-    {"n_dense_layers", "dim", latent},
+    {"n_routed_experts", "dim", deepSeek},
+    {"n_dense_layers", "dim", deepSeek},
     {"layer_types", "dim", "short convolutions"},
     {"encoder_layers", "decoder_layers", encoderDecoder},
     {"encoder", "llm", encoderDecoder},

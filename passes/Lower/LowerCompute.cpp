@@ -25,13 +25,13 @@ LogicalResult FunctionLowering::lowerContract(model::ContractOp op) {
   std::string why;
   if (!matmulShape(op.getSpec(), typeOf(op.getLhs()).getShape(),
                    typeOf(op.getRhs()).getShape(), shape, why))
-    return op.emitOpError() << "is no matrix product ('" << op.getSpec()
-                            << "'): " << why;
+    return op.emitOpError()
+           << "is no matrix product ('" << op.getSpec() << "'): " << why;
   rt::AddrAttr a = address(shape.swapped ? op.getRhs() : op.getLhs());
   rt::AddrAttr b = address(shape.swapped ? op.getLhs() : op.getRhs());
   rt::AddrAttr c = address(op.getResult());
-  rt::MatmulOp::create(builder, op.getLoc(), a, b, c, shape.m, shape.n,
-                       shape.k, typeOf(op.getResult()).getElementType(),
+  rt::MatmulOp::create(builder, op.getLoc(), a, b, c, shape.m, shape.n, shape.k,
+                       typeOf(op.getResult()).getElementType(),
                        shape.transposeA, shape.transposeB, accumulates(c));
   return success();
 }
@@ -44,9 +44,9 @@ template <typename OpTy> static ArrayAttr headAxes(OpTy op) {
 /// [s, t, b, n, g, d] of q "sbngd" and k "tbnd".
 static DenseI64ArrayAttr attentionShape(Value q, Value k) {
   ArrayRef<int64_t> query = typeOf(q).getShape();
-  return DenseI64ArrayAttr::get(
-      q.getContext(), {query[0], typeOf(k).getShape()[0], query[1], query[2],
-                       query[3], query[4]});
+  return DenseI64ArrayAttr::get(q.getContext(),
+                                {query[0], typeOf(k).getShape()[0], query[1],
+                                 query[2], query[3], query[4]});
 }
 
 LogicalResult FunctionLowering::lowerAttention(model::AttentionOp op) {
@@ -81,11 +81,11 @@ LogicalResult FunctionLowering::lowerEmbedding(model::EmbeddingOp op) {
   if (failed(overwrites(op)))
     return failure();
   RankedTensorType table = typeOf(op.getTable());
-  rt::EmbeddingFwdOp::create(
-      builder, op.getLoc(), address(op.getIds()), address(op.getTable()),
-      address(op.getOutput()), typeOf(op.getIds()).getNumElements(),
-      table.getDimSize(0), table.getDimSize(1), axesOf(op, "v"),
-      table.getElementType());
+  rt::EmbeddingFwdOp::create(builder, op.getLoc(), address(op.getIds()),
+                             address(op.getTable()), address(op.getOutput()),
+                             typeOf(op.getIds()).getNumElements(),
+                             table.getDimSize(0), table.getDimSize(1),
+                             axesOf(op, "v"), table.getElementType());
   return success();
 }
 

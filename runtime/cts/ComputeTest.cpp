@@ -201,7 +201,8 @@ TEST_CASE("attention equals its definition at awkward sizes") {
 
 TEST_CASE("attention with more keys than queries") {
   for (int causal : {0, 1})
-    checkAttention<double>(shapeOf(5, 140, 1, 2, 2, 8, 0.3, causal), SW_RT_F64, 1e-13);
+    checkAttention<double>(shapeOf(5, 140, 1, 2, 2, 8, 0.3, causal), SW_RT_F64,
+                           1e-13);
 }
 
 TEST_CASE("attention within a window") {

@@ -19,8 +19,8 @@ Values ContractOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
   auto [lhs, rhs] = operands.split(",");
   auto contract = [&](Value other, StringRef otherLetters, Value like,
                       StringRef likeLetters) -> Value {
-    StringAttr spec = builder.getStringAttr(result + "," + otherLetters + "->" +
-                                            likeLetters);
+    StringAttr spec =
+        builder.getStringAttr(result + "," + otherLetters + "->" + likeLetters);
     return ContractOp::create(builder, getLoc(), like.getType(), gradients[0],
                               other, getSegmentAttr(), StringAttr(), spec);
   };
@@ -62,16 +62,16 @@ Values RmsNormOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
 }
 
 Values LayerNormOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
-  Value dx = LayerNormGradOp::create(
-      builder, getLoc(), getInput().getType(), gradients[0], getInput(),
-      getWeight(), getMean(), getRstd(), getSegmentAttr(), StringAttr(),
-      getLettersAttr());
+  Value dx = LayerNormGradOp::create(builder, getLoc(), getInput().getType(),
+                                     gradients[0], getInput(), getWeight(),
+                                     getMean(), getRstd(), getSegmentAttr(),
+                                     StringAttr(), getLettersAttr());
   Value dweight = LayerNormWeightGradOp::create(
       builder, getLoc(), getWeight().getType(), gradients[0], getInput(),
       getMean(), getRstd(), getSegmentAttr(), StringAttr(), getLettersAttr());
-  Value dbias =
-      columnSum(builder, *this, gradients[0], getLetters(),
-                getLetters().take_back(), getBias().getType(), getSegmentAttr());
+  Value dbias = columnSum(builder, *this, gradients[0], getLetters(),
+                          getLetters().take_back(), getBias().getType(),
+                          getSegmentAttr());
   return {dx, dweight, dbias};
 }
 
@@ -103,10 +103,9 @@ Values SwigluOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
 }
 
 Values GeluOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
-  Value dx = GeluGradOp::create(builder, getLoc(), getInput().getType(),
-                                gradients[0], getInput(), getSegmentAttr(),
-                                StringAttr(), getLettersAttr(),
-                                getApproximateAttr());
+  Value dx = GeluGradOp::create(
+      builder, getLoc(), getInput().getType(), gradients[0], getInput(),
+      getSegmentAttr(), StringAttr(), getLettersAttr(), getApproximateAttr());
   return {dx};
 }
 
@@ -134,15 +133,13 @@ Values SoftcapOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
 Values FillOp::buildGradient(OpBuilder &, ValueRange) { return {}; }
 
 Values EmbeddingOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
-  Value dtable = EmbeddingGradOp::create(builder, getLoc(),
-                                         getTable().getType(), getIds(),
-                                         gradients[0], getSegmentAttr(),
-                                         StringAttr());
+  Value dtable =
+      EmbeddingGradOp::create(builder, getLoc(), getTable().getType(), getIds(),
+                              gradients[0], getSegmentAttr(), StringAttr());
   return {Value(), dtable};
 }
 
-Values AddPositionsOp::buildGradient(OpBuilder &builder,
-                                     ValueRange gradients) {
+Values AddPositionsOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
   Value dtable = AddPositionsGradOp::create(
       builder, getLoc(), getTable().getType(), gradients[0], getSegmentAttr(),
       StringAttr(), getOffsetAttr());
@@ -160,9 +157,8 @@ LossGradient shardwright::model::buildLossGradient(OpBuilder &builder,
     return {};
   Value logits = maxLogit.getLogits();
   Value gradient = SoftmaxGradOp::create(
-      builder, tokenLoss.getLoc(), logits.getType(), logits,
-      tokenLoss.getMax(), tokenLoss.getSum(), target.getLabels(),
-      tokenLoss.getSegmentAttr(), StringAttr(), tokenLoss.getScaleAttr(),
-      maxLogit.getValidVocabAttr());
+      builder, tokenLoss.getLoc(), logits.getType(), logits, tokenLoss.getMax(),
+      tokenLoss.getSum(), target.getLabels(), tokenLoss.getSegmentAttr(),
+      StringAttr(), tokenLoss.getScaleAttr(), maxLogit.getValidVocabAttr());
   return {logits, gradient};
 }

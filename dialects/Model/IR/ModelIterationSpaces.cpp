@@ -171,10 +171,9 @@ IterationSpace RmsNormOp::getIterationSpace() {
 
 DimLetters RmsNormGradOp::getDimLetters() {
   StringRef letters = getLetters();
-  return {
-      {letters.str(), letters.str(), columnsOf(letters, getColumns()).str(),
-       rowsOf(letters, getColumns())},
-      {letters.str()}};
+  return {{letters.str(), letters.str(), columnsOf(letters, getColumns()).str(),
+           rowsOf(letters, getColumns())},
+          {letters.str()}};
 }
 IterationSpace RmsNormGradOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::RowNorm, getDimLetters(),

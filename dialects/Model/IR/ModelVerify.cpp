@@ -70,9 +70,9 @@ LogicalResult verifyColumns(Operation *op, StringRef letters,
                             std::optional<StringRef> columns) {
   if (columns && (columns->empty() || columns->size() >= letters.size() ||
                   !letters.ends_with(*columns))) // norm_c3
-    return op->emitOpError() << "expected columns to be the last letters of \""
-                             << letters << "\" and not all, but got \""
-                             << *columns << "\"";
+    return op->emitOpError()
+           << "expected columns to be the last letters of \"" << letters
+           << "\" and not all, but got \"" << *columns << "\"";
   return success();
 }
 
@@ -211,8 +211,7 @@ static LogicalResult verifyScaling(RopeOp op) {
   auto type = scaling->getAs<StringAttr>("rope_type");
   bool isLlama3 = type && type.getValue() == "llama3";
   bool isYarn = type && type.getValue() == "yarn";
-  if (!isLlama3 && !isYarn &&
-      !(type && type.getValue() == "linear")) // rope_c4
+  if (!isLlama3 && !isYarn && !(type && type.getValue() == "linear")) // rope_c4
     return op.emitOpError()
            << "expected rope_type to be \"linear\" or \"llama3\" or "
               "\"yarn\", but got "
@@ -267,10 +266,10 @@ template <typename OpTy> static LogicalResult verifyAttention(OpTy op) {
                             << query[0] << "), but got " << keys;
   std::optional<int64_t> window = op.getWindow();
   if (window && (*window < 1 || !op.getCausal())) // attention_c2
-    return op.emitOpError() << "expected window to be at least 1 and attention "
-                               "to be causal, but got "
-                            << *window
-                            << (op.getCausal() ? "" : " without causal");
+    return op.emitOpError()
+           << "expected window to be at least 1 and attention "
+              "to be causal, but got "
+           << *window << (op.getCausal() ? "" : " without causal");
   std::optional<APFloat> softcap = op.getSoftcap();
   if (softcap && !(softcap->convertToDouble() > 0)) // attention_c3
     return op.emitOpError() << "expected softcap to be positive, but got "
@@ -342,17 +341,15 @@ static LogicalResult verifyPositions(Operation *op, int64_t offset,
     return op->emitOpError()
            << "expected offset to be at least 0, but got " << offset;
   if (rows < sequence + offset) // add_positions_c1
-    return op->emitOpError()
-           << "expected the table to have at least " << sequence + offset
-           << " rows, but got " << rows;
+    return op->emitOpError() << "expected the table to have at least "
+                             << sequence + offset << " rows, but got " << rows;
   return success();
 }
 
 LogicalResult AddPositionsOp::verify() {
   if (failed(verifyLetters(*this, getDimLetters())))
     return failure();
-  return verifyPositions(*this, getOffset(),
-                         getInput().getType().getDimSize(0),
+  return verifyPositions(*this, getOffset(), getInput().getType().getDimSize(0),
                          getTable().getType().getDimSize(0));
 }
 LogicalResult AddPositionsGradOp::verify() {

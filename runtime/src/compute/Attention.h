@@ -98,8 +98,7 @@ public:
     if (slopes.empty())
       return;
     const sw_rt_attention_shape &shape = tiling.shape;
-    const T factor =
-        static_cast<T>(slopes[head % shape.n * shape.g + member]);
+    const T factor = static_cast<T>(slopes[head % shape.n * shape.g + member]);
     const int64_t own = s + shape.t - shape.s;
     for (int64_t i = begin; i < end; ++i)
       scores[i] += factor * static_cast<T>(key + i - own);

@@ -51,9 +51,8 @@ template <typename T> struct Forward {
         T *line = scores + row * width;
         change.apply(line, skipped, valid, head, row % g, s, key, nullptr);
         std::fill_n(line, skipped, T(0));
-        const T rescale =
-            softmaxRow(line + skipped, valid - skipped, width - skipped,
-                       maximum[row], sum[row]);
+        const T rescale = softmaxRow(line + skipped, valid - skipped,
+                                     width - skipped, maximum[row], sum[row]);
         if (rescale != T(1))
           for (int64_t i = 0; i < d; ++i)
             output[row * d + i] *= rescale;

@@ -233,8 +233,9 @@ TEST_CASE("a head width of its own is never derived") {
   // Absent: 256 for Gemma, 128 for Qwen3, null: hidden / heads.
   CHECK(accepted(small("gemma", R"("num_key_value_heads": 8)")).headDim == 256);
   CHECK(accepted(small("qwen3", R"("num_key_value_heads": 8)")).headDim == 128);
-  CHECK(accepted(small("qwen3", R"("num_key_value_heads": 8, "head_dim": null)"))
-            .headDim == 8);
+  CHECK(
+      accepted(small("qwen3", R"("num_key_value_heads": 8, "head_dim": null)"))
+          .headDim == 8);
 }
 
 TEST_CASE("absent key/value heads are the default of the family, null all") {
@@ -264,8 +265,8 @@ TEST_CASE("windows by layer") {
   CHECK(spec.kinds[1].window == 0);
 
   spec = accepted(small("gemma2", R"("num_key_value_heads": 4)"));
-  CHECK(spec.stack == std::vector<LayerRun>{
-                          {0, 1}, {1, 1}, {0, 1}, {1, 1}, {0, 1}, {1, 1}});
+  CHECK(spec.stack ==
+        std::vector<LayerRun>{{0, 1}, {1, 1}, {0, 1}, {1, 1}, {0, 1}, {1, 1}});
   CHECK(spec.kinds[0].window == 4096);
   CHECK(spec.attentionSoftcap == 50);
   CHECK(spec.logitSoftcap == 30);
@@ -302,7 +303,8 @@ TEST_CASE("sizes under several names") {
   const std::string sizes = R"("n_layer": 2, "n_head": 4, "n_embed": 32)";
   CHECK(accepted(bloom + sizes + "}").hidden == 32);
   CHECK(accepted(bloom + R"("num_hidden_layers": 2, "hidden_size": 32,
-      "num_attention_heads": 4})").layers == 2);
+      "num_attention_heads": 4})")
+            .layers == 2);
   CHECK(accepted(bloom + sizes + R"(, "hidden_size": 32})").hidden == 32);
   CHECK(has(refusal(bloom + sizes + R"(, "hidden_size": 48})",
                     cost::FailureKind::Input),
@@ -333,17 +335,21 @@ TEST_CASE("a wrapper around a text model alone is read") {
   CHECK(accepted(R"({"model_type": "gemma3", "text_config": )" + text + "}")
             .family == "gemma3_text");
   CHECK_FALSE(accepted(R"({"model_type": "gemma3", "tie_word_embeddings": false,
-      "text_config": )" + text + "}").tied);
+      "text_config": )" +
+                       text + "}")
+                  .tied);
   CHECK(has(refusal(R"({"model_type": "gemma3", "vision_config": {},
-      "text_config": )" + text + "}"),
-            "#/model_type: expected a dense decoder of text, but got "
+      "text_config": )" +
+                    text + "}"),
+            "#/model_type: expected a supported decoder of text, but got "
             "\"gemma3\": a vision tower, which is not supported"));
   CHECK(has(refusal(R"({"model_type": "new_vl", "vision_config": {},
-      "text_config": )" + text + "}"),
+      "text_config": )" +
+                    text + "}"),
             "#/vision_config: expected a text model alone"));
 }
 
-TEST_CASE("what is no dense decoder is refused with the reason") {
+TEST_CASE("what is no known decoder is refused with the reason") {
   const std::pair<const char *, const char *> cases[] = {
       {"jamba", "state-space layers and a mixture of experts"},
       {"nemotron_h", "state-space layers"},
@@ -357,7 +363,7 @@ TEST_CASE("what is no dense decoder is refused with the reason") {
                   ", which is not supported"));
   CHECK(has(refusal(R"({"dim": 64, "n_layers": 2, "n_heads": 4,
       "n_routed_experts": 8})"),
-            "mixture of experts"));
+            "DeepSeek's own code, not a Hugging Face config"));
 }
 
 TEST_CASE("forms that a family has but we do not are refused") {
@@ -383,8 +389,8 @@ TEST_CASE("forms that a family has but we do not are refused") {
 TEST_CASE("many keys that do not matter") {
   std::string labels = R"("id2label": {"0": "x")";
   for (int i = 1; i < 1500; ++i)
-    labels += ", \"" + std::to_string(i) + R"(": "label )" + std::to_string(i) +
-              "\"";
+    labels +=
+        ", \"" + std::to_string(i) + R"(": "label )" + std::to_string(i) + "\"";
   CHECK(labels.size() > 30000);
   CHECK(accepted(small("mistral", labels + "}")).hidden == 64);
 }
