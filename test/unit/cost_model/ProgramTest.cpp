@@ -54,3 +54,28 @@ TEST_CASE("kinds are told apart by the streams they take and give") {
   CHECK_FALSE(givesStream(program.kinds[2]));
   CHECK(program.kinds[0].variant(Recompute::Full).policy == Recompute::None);
 }
+
+// By hand, 8 queries: the first w see 1, 2, ..., w keys, each later one w.
+TEST_CASE("windowed attention counts the pairs inside the window") {
+  CHECK(attentionPairs(8, 8, true, 0) == 36);
+  CHECK(attentionPairs(8, 8, true, 3) == 1 + 2 + 6 * 3);
+  CHECK(attentionPairs(8, 8, true, 1) == 8);
+  CHECK(attentionPairs(8, 8, true, 8) == 36);
+  CHECK(attentionPairs(8, 8, true, 100) == 36);
+  CHECK(attentionPairs(8, 8, false, 0) == 64);
+  CHECK(attentionPairs(8, 8, false, 3) == 24);
+
+  IterationSpace space;
+  space.kernel = KernelClass::Attention;
+  space.causal = true;
+  space.window = 3;
+  space.factors = {{'s', Role::Seq, FactorKind::Parallel, 8},
+                   {'b', Role::Batch, FactorKind::Parallel, 2},
+                   {'n', Role::Heads, FactorKind::Parallel, 3},
+                   {'g', Role::Group, FactorKind::Parallel, 5},
+                   {'d', Role::HeadDim, FactorKind::Full, 4},
+                   {'t', Role::KvSeq, FactorKind::Full, 8}};
+  CHECK(flopsOf(space) == Flops(4 * 2 * 3 * 5 * 4 * 21));
+  space.kernel = KernelClass::AttentionGrad;
+  CHECK(flopsOf(space) == Flops(10 * 2 * 3 * 5 * 4 * 21));
+}
