@@ -219,9 +219,21 @@ private:
 
   Seconds attention(size_t index) const {
     const IterationSpace &space = planned.ops[index].local;
-    return attentionTime(device, profile, attentionShapeOf(space),
-                         space.kernel == KernelClass::AttentionGrad,
-                         plan.dtypes.compute, traffic(index));
+    const bool backwards = space.kernel == KernelClass::AttentionGrad;
+    AttentionShape shape = attentionShapeOf(space);
+    shape.keys = checkedMul(shape.keys, plan.sequenceParts);
+    const Seconds core = attentionTime(device, profile, shape, backwards,
+                                       plan.dtypes.compute, traffic(index));
+    if (plan.sequenceParts == 1)
+      return core;
+    // Keys and values go round; backward their gradients too. They run beside
+    // the products of the part that has arrived.
+    const size_t key = backwards ? 2 : 1;
+    const Bytes own = operandBytes(index, key) + operandBytes(index, key + 1);
+    const Seconds ring = collectiveTime(
+        hardware, Collective::AllGather, (backwards ? 2 : 1) * own,
+        placeGroup(plan.sequenceParts, plan.tp, hardware.ranksPerNode()));
+    return core + exposedTime(hardware, ring, core);
   }
 
   /// Whether `value` stays in registers between its producer and `user`.

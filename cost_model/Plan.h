@@ -58,6 +58,10 @@ struct Plan {
   int64_t globalBatch = 1; ///< sequences per step over the whole job
   int64_t microBatch = 1;  ///< sequences per rank and microbatch
   int64_t sequence = 0;    ///< tokens per sequence
+  /// Only estimated, in no file: `sequence` is one of so many parts of a longer
+  /// one, on as many neighbouring data ranks, whose keys every part attends to
+  /// (context parallelism, parts of equal causal work).
+  int64_t sequenceParts = 1;
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   int64_t chunks = 1;      ///< virtual stages per rank
   std::vector<Stage> stages; ///< pp entries

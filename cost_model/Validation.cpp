@@ -179,8 +179,8 @@ std::string unsupportedReason(const ValidationRow &row) {
     return "latent attention of unstated size";
   if (row.model.mtpLayers > 1)
     return "more than one multi-token prediction module";
-  if (row.cp > 1)
-    return "context parallelism";
+  if (row.cp > 1 && (row.model.experts > 0 || row.model.sequence % row.cp != 0))
+    return "context parallelism of experts or of uneven parts";
   if (row.model.family == "qwen3-next")
     return "linear attention";
   if (row.precision != "bf16" && row.precision != "fp16" &&
@@ -190,7 +190,7 @@ std::string unsupportedReason(const ValidationRow &row) {
     return "ZeRO 2 and 3 with a pipeline";
   if (row.zeroGroup > 0 && row.zeroGroup != row.dp)
     return "optimizer state sharded over a part of the data axis";
-  if (!row.layoutKnown)
+  if (!row.layoutKnown && row.model.experts > 0)
     return "layout of layers over stages not published";
   if (row.recompute != "none" && row.recompute != "selective" &&
       row.recompute != "full")
@@ -199,14 +199,17 @@ std::string unsupportedReason(const ValidationRow &row) {
     return "no cluster file for " + row.gpu;
   if (profileFor(row) == nullptr)
     return "no profile for " + row.framework;
-  if (row.dp * row.tp * row.pp != row.gpus)
+  if (row.dp * row.tp * row.pp * row.cp != row.gpus)
     return "degrees that do not multiply to the number of GPUs";
   if (row.globalBatch % (row.dp * row.microBatch) != 0)
     return "global batch that is no multiple of dp * microbatch";
   if (row.chunks > 1) {
     if (row.pp == 1)
       return "virtual stages without pipeline";
-    if (row.model.layers % (row.pp * row.chunks) != 0)
+    // Embedding and head may count as a layer each; dense layers are spread
+    // evenly then, which is at most one layer a stage from the truth.
+    if (row.model.layers % (row.pp * row.chunks) != 0 &&
+        (row.layoutKnown || row.model.experts > 0))
       return "layers that do not divide over virtual stages";
     if (row.globalBatch / (row.dp * row.microBatch) % row.pp != 0)
       return "interleaving with microbatches that are no multiple of pp";
@@ -266,14 +269,14 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   Plan &plan = result.plan;
   plan.modelName = program.name;
   plan.clusterName = result.hardware.name;
-  plan.dp = row.dp;
+  plan.dp = row.dp * row.cp;
   plan.tp = row.tp;
   plan.pp = row.pp;
   plan.ep = row.ep;
   plan.etp = row.etp;
   plan.sp = row.sp;
   plan.zero = std::min(row.zero, 1); // what a plan file may say
-  plan.globalBatch = row.globalBatch;
+  plan.globalBatch = row.globalBatch * row.cp;
   plan.microBatch = row.microBatch;
   plan.sequence = program.sequence;
   plan.dtypes = result.profile.dtypes;
@@ -295,6 +298,7 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   if (!violations.empty())
     return "plan that breaks rule " + violations.front().rule;
   plan.zero = row.zero;
+  plan.sequenceParts = row.cp;
   plan.chunks = row.chunks; // beyond what a plan file may say, not estimate()
   return "";
 }
@@ -321,12 +325,14 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
     outcome.unsupported = unsupportedReason(row);
     ValidationCase input;
     if (outcome.unsupported.empty()) {
-      auto found = programs.find(row.model);
+      ValidationModel model = row.model;
+      model.sequence /= row.cp; // a rank's part
+      auto found = programs.find(model);
       if (found == programs.end()) {
         Program program;
         Failure failure;
-        if (programOf(row.model, program, failure))
-          found = programs.emplace(row.model, std::move(program)).first;
+        if (programOf(model, program, failure))
+          found = programs.emplace(model, std::move(program)).first;
         else
           outcome.unsupported =
               "model: " + (failure.messages.empty() ? std::string("not built")

@@ -114,7 +114,8 @@ TEST_CASE("what is not modelled is said and counted") {
   CHECK(reason("x", "y") == "");
   CHECK(reason("\"gated_mlp\"", "\"experts\": 8, \"gated_mlp\"") ==
         "experts of unstated size");
-  CHECK(reason("\"pp\": 2", "\"pp\": 1, \"cp\": 2") == "context parallelism");
+  CHECK(reason("\"pp\": 2", "\"pp\": 1, \"cp\": 3") ==
+        "context parallelism of experts or of uneven parts");
   CHECK(reason("\"bf16\"", "\"int8\"") == "precision int8");
   CHECK(reason("\"zero_stage\": 1", "\"zero_stage\": 3") ==
         "ZeRO 2 and 3 with a pipeline");
@@ -180,6 +181,23 @@ TEST_CASE("narrow products and sharded parameters are estimated, not planned") {
       predicted(edited(deep, "\"zero_stage\": 1", "\"zero_stage\": 3"));
   CHECK(*sharded.predictedSeconds >= *whole.predictedSeconds);
   CHECK(*sharded.predictedGib < *whole.predictedGib);
+}
+
+TEST_CASE("parts of a sequence do its work and send keys and values") {
+  const auto predicted = [](std::string text) {
+    const ValidationReport report = validate({rowOf(text)}, llamaOf);
+    INFO(report.rows[0].unsupported);
+    REQUIRE(report.rows[0].predictedSeconds);
+    return *report.rows[0].predictedSeconds;
+  };
+  std::string whole = edited(line(), "\"seq_len\": 2048", "\"seq_len\": 32768");
+  whole = edited(whole, "\"pp\": 2", "\"pp\": 1");
+  whole = edited(whole, "\"gpus\": 16", "\"gpus\": 8");
+  // The same sequences over the same 8 devices: two data ranks of one sequence
+  // each, or pairs of ranks that share two.
+  const std::string parts = edited(whole, "\"dp\": 2", "\"dp\": 1, \"cp\": 2");
+  CHECK(predicted(parts) > predicted(whole));
+  CHECK(predicted(parts) < 1.2 * predicted(whole));
 }
 
 TEST_CASE("errors, fits and order of layouts, by hand") {
