@@ -12,7 +12,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <limits>
 #include <set>
 #include <string>
 #include <string_view>
@@ -39,7 +38,7 @@ public:
   bool start_object(std::size_t) override {
     value();
     open.push_back({});
-    return true;
+    return isShallow();
   }
   bool key(string_t &key) override {
     open.back().key = key;
@@ -56,7 +55,7 @@ public:
   bool start_array(std::size_t) override {
     value();
     open.push_back({true, 0, "", {}});
-    return true;
+    return isShallow();
   }
   bool end_array() override { return end_object(); }
   bool parse_error(std::size_t, const std::string &,
@@ -74,6 +73,14 @@ private:
     std::string key; ///< last key seen
     std::set<std::string> keys;
   };
+  /// nlohmann::json prints by recursion: what is too deep is never kept.
+  bool isShallow() {
+    constexpr size_t levels = 64;
+    if (open.size() > levels)
+      error = "expected at most " + std::to_string(levels) +
+              " levels of nesting, but got more";
+    return open.size() <= levels;
+  }
   bool value() {
     if (!open.empty() && open.back().isArray)
       ++open.back().next;
@@ -132,7 +139,13 @@ public:
     return JsonObject(at(key), where + "/" + key, failure);
   }
 
-  double number(const std::string &key, double least = 0) {
+  /// Ends of what files may say: far from any machine, and near enough that no
+  /// product of a few of them leaves a double, nor their sums an int64.
+  static constexpr double maxNumber = 1e18, leastFraction = 1e-6;
+  static constexpr int64_t maxInteger = int64_t(1) << 53;
+
+  double number(const std::string &key, double least = 0,
+                double most = maxNumber) {
     const nlohmann::json &value = at(key);
     if (!value.is_number()) {
       if (!isMissing(value))
@@ -142,7 +155,13 @@ public:
     if (value.get<double>() < least)
       complain("/" + key, "expected a number >= " + std::to_string(least) +
                               ", but got " + value.dump());
-    return value.get<double>();
+    else if (value.get<double>() > most)
+      complain("/" + key,
+               "expected a number <= " + nlohmann::json(most).dump() +
+                   ", but got " + value.dump());
+    else
+      return value.get<double>();
+    return least;
   }
   /// A number in (0, 1].
   double fraction(const std::string &key) {
@@ -150,21 +169,24 @@ public:
     if (value <= 0 || value > 1)
       complain("/" + key, "expected a fraction in (0, 1], but got " +
                               std::to_string(value));
+    else if (value < leastFraction)
+      complain("/" + key, "expected a fraction >= " +
+                              nlohmann::json(leastFraction).dump() +
+                              ", but got " + nlohmann::json(value).dump());
     return value;
   }
   int64_t integer(const std::string &key, int64_t least,
-                  int64_t most = std::numeric_limits<int64_t>::max()) {
+                  int64_t most = maxInteger) {
     const nlohmann::json &value = at(key);
     // Numbers above int64 are unsigned to nlohmann and would wrap in get().
-    if (value.is_number_integer() &&
-        !(value.is_number_unsigned() &&
-          value.get<uint64_t>() >
-              uint64_t(std::numeric_limits<int64_t>::max())) &&
-        value.get<int64_t>() >= least && value.get<int64_t>() <= most)
+    const bool huge = value.is_number_unsigned() &&
+                      value.get<uint64_t>() > uint64_t(maxInteger);
+    if (value.is_number_integer() && !huge && value.get<int64_t>() >= least &&
+        value.get<int64_t>() <= most)
       return value.get<int64_t>();
     if (!isMissing(value))
       complain("/" + key,
-               (most == std::numeric_limits<int64_t>::max()
+               (most == maxInteger && !huge
                     ? "expected an integer >= " + std::to_string(least)
                     : "expected an integer from " + std::to_string(least) +
                           " to " + std::to_string(most)) +

@@ -9,6 +9,9 @@
 namespace shardwright::cost {
 namespace {
 
+/// End of bytes per element, of operators per operator, of shares.
+constexpr double maxPerElement = 1e6;
+
 DType readDType(JsonObject &object, const std::string &key) {
   const std::string text = object.string(key);
   for (DType dtype : {DType::F64, DType::F32, DType::BF16, DType::F16})
@@ -61,9 +64,10 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
           object, entry.is_string() ? entry.get<std::string>() : entry.dump()));
   {
     JsonObject scores = object.child("unfused_scores");
-    result.scoreBytesForward = scores.number("forward_bytes");
-    result.scoreBytesBackward = scores.number("backward_bytes");
-    result.scoreSavedBytes = scores.number("saved_bytes");
+    result.scoreBytesForward = scores.number("forward_bytes", 0, maxPerElement);
+    result.scoreBytesBackward =
+        scores.number("backward_bytes", 0, maxPerElement);
+    result.scoreSavedBytes = scores.number("saved_bytes", 0, maxPerElement);
     scores.source();
     scores.finish();
   }
@@ -90,18 +94,20 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
   result.scatterTransfers = object.boolean("scatter_transfers");
   {
     JsonObject host = object.child("host");
-    result.launch = Seconds(host.number("operator_seconds"));
-    result.forwardOperators = host.number("forward_operators");
-    result.backwardOperators = host.number("backward_operators");
+    result.launch = Seconds(host.number("operator_seconds", 0, 1));
+    result.forwardOperators =
+        host.number("forward_operators", 0, maxPerElement);
+    result.backwardOperators =
+        host.number("backward_operators", 0, maxPerElement);
     host.source();
     host.finish();
   }
   {
     JsonObject eager = object.child("eager_bytes");
     const auto read = [&](const std::string &name, EagerTraffic &traffic) {
-      traffic.forward = eager.number(name + "_forward");
-      traffic.backward = eager.number(name + "_backward");
-      traffic.saved = eager.number(name + "_saved");
+      traffic.forward = eager.number(name + "_forward", 0, maxPerElement);
+      traffic.backward = eager.number(name + "_backward", 0, maxPerElement);
+      traffic.saved = eager.number(name + "_saved", 0, maxPerElement);
     };
     read("norm", result.norm);
     read("rotary", result.rotary);
@@ -112,17 +118,18 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
   }
   {
     JsonObject update = object.child("update");
-    result.stateBytesPerParameter = update.number("state_bytes_per_parameter");
+    result.stateBytesPerParameter =
+        update.number("state_bytes_per_parameter", 0, maxPerElement);
     result.gradientBytesPerParameter =
-        update.number("gradient_bytes_per_parameter");
+        update.number("gradient_bytes_per_parameter", 0, maxPerElement);
     update.source();
     update.finish();
   }
   {
     JsonObject memory = object.child("memory");
     result.frameworkBytes = Bytes(memory.integer("framework_bytes", 0));
-    result.allocatorSlack = memory.number("allocator_slack");
-    result.savedMaskBytes = memory.number("saved_mask_bytes");
+    result.allocatorSlack = memory.number("allocator_slack", 0, maxPerElement);
+    result.savedMaskBytes = memory.number("saved_mask_bytes", 0, maxPerElement);
     memory.source();
     memory.finish();
   }

@@ -190,10 +190,10 @@ void readParamsJson(FamilyReader &reader) {
   const double factor = reader.number("ffn_dim_multiplier", 1.0);
   const double scaled =
       std::floor(factor * static_cast<double>(2 * (4 * spec.hidden) / 3));
-  if (scaled < static_cast<double>(maxFfn))
+  if (multiple > 0 && scaled < static_cast<double>(maxFfn))
     spec.ffn =
         (static_cast<int64_t>(scaled) + multiple - 1) / multiple * multiple;
-  if (spec.ffn < 1 || spec.ffn > maxFfn)
+  if (multiple > 0 && (spec.ffn < 1 || spec.ffn > maxFfn))
     reader.malformed("ffn_dim_multiplier",
                      "expected a feed-forward width from 1 to " +
                          std::to_string(maxFfn) + ", but got more or less");

@@ -253,3 +253,14 @@ TEST_CASE("a ledger as JSON") {
 }
 )");
 }
+
+TEST_CASE("nesting that would end the stack of a printer is refused") {
+  const std::string nested = "{\"schema\": " + std::string(100000, '[') +
+                             std::string(100000, ']') + "}";
+  Plan plan;
+  Failure failure;
+  REQUIRE_FALSE(readPlan(nested, "deep.json", plan, failure));
+  REQUIRE(failure.messages.size() == 1);
+  CHECK(failure.messages[0] == "deep.json: not JSON: expected at most 64 levels "
+                               "of nesting, but got more");
+}
