@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <filesystem>
 #include <memory>
 #include <ostream>
 
@@ -77,6 +78,23 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
                    {"--target " + options.target +
                     ": only the target 'host' is supported"}},
                   streams.err);
+  const std::string planOutput =
+      !options.planPath.empty()    ? ""
+      : !flags.planOutput.empty() ? flags.planOutput
+                                  : options.output + ".plan.json";
+  if (!checkOutputs({options.output, planOutput},
+                    {options.modelPath, options.planPath,
+                     flags.question.cluster},
+                    failure))
+    return report(failure, streams.err);
+  std::error_code error;
+  if (options.emit == Emit::Executable &&
+      std::filesystem::exists(options.output, error) &&
+      !std::filesystem::is_regular_file(options.output, error))
+    return report({FailureKind::Usage,
+                   {options.output + ": expected a file for the program, but it "
+                                     "is a device or a pipe"}},
+                  streams.err);
   if (options.planPath.empty()) {
     if (flags.question.cluster.empty())
       return report({FailureKind::Usage,
@@ -87,8 +105,7 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
     if (!makePlan(flags, streams, options.planText, failure))
       return report(failure, streams.err);
     // The plan is a file: what was compiled can be read, changed and repeated.
-    options.planPath = flags.planOutput.empty() ? options.output + ".plan.json"
-                                                : flags.planOutput;
+    options.planPath = planOutput;
     if (!writeText(options.planPath, options.planText, failure))
       return report(failure, streams.err);
     note("wrote " + options.planPath, streams.err);

@@ -184,6 +184,8 @@ ExitCode runInspect(const InspectOptions &options, Streams streams) {
   Model model;
   if (!loadModel(options.model, options.sequence, model, failure))
     return report(failure, streams.err);
+  for (const std::string &text : model.notes)
+    note(text, streams.err);
   if (options.json)
     streams.out << inspectJson(model.program, model.sha256).dump(2) << "\n";
   else

@@ -56,7 +56,11 @@ void printBasis(const Question &question, std::ostream &out) {
       << ", MFU against "
       << siText(
              hardware.device.peakOf(question.base.dtypes.compute).count())
-      << "FLOP/s with causal attention pairs and logits counted once\n";
+      << "FLOP/s with causal attention pairs and logits counted once\n"
+      << "not searched: ZeRO 2 and 3, interleaved stages, context parallelism\n";
+  if (question.profile.name == "native")
+    out << "profile native: the program that `compile` emits; what Megatron does "
+           "with a plan: --profile megatron-core\n";
 }
 
 void printAnswer(const Question &question, const SearchAnswer &found, bool why,
@@ -89,10 +93,16 @@ ExitCode runPlan(const PlanOptions &options, Streams streams) {
   Failure failure;
   Question question;
   SearchAnswer found;
-  if (!readQuestion(options.model, options.question, 0, question, failure) ||
+  if (!checkOutputs({options.output},
+                    {options.model, options.question.cluster,
+                     options.question.profile},
+                    failure) ||
+      !readQuestion(options.model, options.question, 0, question, failure) ||
       !answer(question, options.question, options.search, streams, found,
               failure))
     return report(failure, streams.err);
+  for (const std::string &text : question.model.notes)
+    note(text, streams.err);
   if (options.json)
     streams.out << answerJson(question, found).dump(2) << "\n";
   else if (!found.result.plans.empty() || options.why)

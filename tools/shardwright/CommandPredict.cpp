@@ -121,9 +121,15 @@ ExitCode runPredict(const PredictOptions &options, Streams streams) {
   Failure failure;
   Question question;
   Plan plan;
-  if (!choosePlan(options, question, plan, streams, failure))
+  if (!checkOutputs({options.output},
+                    {options.model, options.planFile,
+                     options.question.cluster},
+                    failure) ||
+      !choosePlan(options, question, plan, streams, failure))
     return report(failure, streams.err);
   warnOfPlan(options, plan, streams.err);
+  for (const std::string &text : question.model.notes)
+    note(text, streams.err);
   const Program &program = question.model.program;
   Estimate estimate = cost::estimate(program, question.cluster.hardware,
                                      question.profile, plan);

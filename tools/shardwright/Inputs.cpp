@@ -100,7 +100,11 @@ bool writeText(const std::string &path, const std::string &text,
   std::error_code error;
   fs::file_status status = fs::status(path, error);
   bool replace = !fs::exists(status) || fs::is_regular_file(status);
-  std::string target = replace ? path + ".tmp" : path;
+  // A link keeps pointing: the file behind it is the one that is replaced.
+  fs::path whole = path;
+  for (int links = 0; links < 40 && fs::is_symlink(whole, error); ++links)
+    whole = whole.parent_path() / fs::read_symlink(whole, error);
+  std::string target = replace ? whole.string() + ".tmp" : path;
   errno = 0;
   std::ofstream file(target, std::ios::binary | std::ios::trunc);
   if (file)
@@ -111,12 +115,43 @@ bool writeText(const std::string &path, const std::string &text,
                     (errno ? std::strerror(errno) : "unknown error"));
   file.close();
   if (replace) {
-    fs::rename(target, path, error);
+    fs::rename(target, whole, error);
     if (error) {
       fs::remove(target);
       return fail(failure, FailureKind::Usage,
                   path + ": cannot write: " + error.message());
     }
+  }
+  return true;
+}
+
+bool checkOutputs(const std::vector<std::string> &outputs,
+                  const std::vector<std::string> &inputs, Failure &failure) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string &output = outputs[i];
+    if (output.empty())
+      continue;
+    if (fs::is_directory(output, error))
+      return fail(failure, FailureKind::Usage,
+                  output + ": cannot write: Is a directory");
+    for (size_t other = 0; other < i; ++other)
+      if (fs::path(outputs[other]).lexically_normal() ==
+          fs::path(output).lexically_normal())
+        return fail(failure, FailureKind::Usage,
+                    output + ": expected a file for each output, but got it "
+                             "twice");
+    for (const std::string &input : inputs)
+      for (const fs::path &file :
+           {fs::path(input), fs::path(input) / "config.json",
+            fs::path(input) / "params.json"})
+        if (!input.empty() && fs::exists(file, error) &&
+            fs::equivalent(file, output, error))
+          return fail(failure, FailureKind::Usage,
+                      output + ": expected an output that is no input, but it "
+                               "is read as " +
+                          file.string());
   }
   return true;
 }

@@ -7,6 +7,7 @@
 #include "cost_model/Program.h"
 
 #include <string>
+#include <vector>
 
 namespace shardwright::tools {
 
@@ -29,6 +30,12 @@ bool readText(const std::string &path, std::string &text,
 /// Replaces the file at `path` at once: readers never see half of it.
 bool writeText(const std::string &path, const std::string &text,
                cost::Failure &failure);
+
+/// Refuses an output that is one of `inputs` (files, or model folders), another
+/// output of the same command, or a folder. Empty names are skipped.
+bool checkOutputs(const std::vector<std::string> &outputs,
+                  const std::vector<std::string> &inputs,
+                  cost::Failure &failure);
 
 /// `path` is a config.json or its folder; `sequence` 0 means the config's.
 bool loadModel(const std::string &path, int64_t sequence, Model &model,

@@ -26,7 +26,7 @@ void QuestionFlags::add(CLI::App &command, bool clusterRequired) {
   if (clusterRequired)
     option->required();
   command.add_option("--gpus", gpus, "GPUs to use (default: the whole cluster)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 31))
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 18))
       ->group("Question");
   command
       .add_option("--global-batch", globalBatch,

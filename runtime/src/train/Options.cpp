@@ -4,8 +4,12 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <functional>
+#include <limits>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 namespace shardwright::runtime {
@@ -26,9 +30,11 @@ template <typename T> bool number(std::string_view text, T &target) {
 }
 
 std::function<bool(Options &, std::string_view)>
-integer(int64_t Options::*field, int64_t least) {
+integer(int64_t Options::*field, int64_t least,
+        int64_t most = std::numeric_limits<int64_t>::max()) {
   return [=](Options &options, std::string_view text) {
-    return number(text, options.*field) && options.*field >= least;
+    return number(text, options.*field) && options.*field >= least &&
+           options.*field <= most;
   };
 }
 
@@ -68,9 +74,9 @@ const std::vector<Flag> &flags() {
       {"--ranks", "a number from 1",
        "ranks, as threads of this process; must equal the plan's",
        integer(&Options::ranks, 1)},
-      {"--threads", "a number from 1",
+      {"--threads", "a number from 1 to 1024",
        "that the ranks of this process compute with (all cores; 1 under MPI)",
-       integer(&Options::threads, 1)},
+       integer(&Options::threads, 1, 1024)},
       {"--seed", "a number from 0", "of initial parameters and data order (0)",
        [](Options &options, std::string_view text) {
          return number(text, options.seed);
@@ -113,6 +119,29 @@ const std::vector<Flag> &flags() {
 
 } // namespace
 
+/// No output may be the data or the other output: one would destroy the other.
+static bool filesApart(const Options &options, std::string &why) {
+  namespace fs = std::filesystem;
+  const std::pair<const char *, const std::string *> files[] = {
+      {"--data", &options.data},
+      {"--dump", &options.dump},
+      {"--trace", &options.trace}};
+  std::error_code error;
+  for (size_t i = 0; i < std::size(files); ++i)
+    for (size_t j = 0; j < i; ++j) {
+      const std::string &a = *files[j].second, &b = *files[i].second;
+      if (a.empty() || b.empty() || fs::is_character_file(b, error))
+        continue;
+      if (fs::path(a).lexically_normal() == fs::path(b).lexically_normal() ||
+          fs::equivalent(a, b, error)) {
+        why = std::string("expected ") + files[i].first + " to be another file "
+              "than " + files[j].first + ", but got '" + b + "' for both";
+        return false;
+      }
+    }
+  return true;
+}
+
 bool parseOptions(int argc, const char *const *argv, Options &options,
                   std::string &why) {
   for (int i = 1; i < argc; ++i) {
@@ -151,7 +180,7 @@ bool parseOptions(int argc, const char *const *argv, Options &options,
       return false;
     }
   }
-  return true;
+  return filesApart(options, why);
 }
 
 std::string helpText(const char *program, const char *model,

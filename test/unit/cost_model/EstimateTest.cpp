@@ -180,7 +180,7 @@ TEST_CASE("memory is the arena and what the framework adds") {
   const std::vector<MemoryParts> parts = memoryOfStages(program, plan);
   for (size_t stage = 0; stage < 2; ++stage) {
     CHECK(native.stages[stage].memory == parts[stage]);
-    CHECK(native.stages[stage].framework == Bytes(512 << 20));
+    CHECK(native.stages[stage].framework == Bytes(1536 << 20));
   }
   CHECK(native.fits);
   // Unfused attention saves scores.
