@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/src/Combine.h"
+#include "runtime/src/Copy.h"
 #include "runtime/src/Exchange.h"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ sw_rt_status shardwright::runtime::allReduce(sw_rt_context &context,
   const int64_t width = exchange.width();
   if (exchange.size() == 1) {
     if (input != output)
-      std::memcpy(output, input, static_cast<size_t>(count * width));
+      copyBytes(output, input, count * width);
     return SW_RT_OK;
   }
   const Part mine = partOf(count, exchange.size(), exchange.me());
@@ -86,7 +87,7 @@ sw_rt_status shardwright::runtime::allReduce(sw_rt_context &context,
   if (sw_rt_status status = reduceParts(exchange, mine, input, combine, sum))
     return status;
   if (sum != result)
-    std::memcpy(result, sum, static_cast<size_t>(mine.size() * width));
+    copyBytes(result, sum, mine.size() * width);
 
   for (int i : exchange.others())
     exchange.post(i, 1, result, mine.size() * width);
@@ -133,7 +134,7 @@ sw_rt_status sw_rt_all_gather(sw_rt_context *context, uint32_t axes,
     exchange.post(i, 0, input, bytes);
   char *own = at(output, exchange.me() * count, width);
   if (own != input)
-    std::memcpy(own, input, static_cast<size_t>(bytes));
+    copyBytes(own, input, bytes);
   for (int i : exchange.others())
     if (sw_rt_status status =
             exchange.receive(i, 0, {at(output, i * count, width)}, bytes))
@@ -159,7 +160,7 @@ sw_rt_status sw_rt_reduce_scatter(sw_rt_context *context, uint32_t axes,
   const int64_t bytes = mine.size() * width;
   if (exchange.size() == 1) {
     if (input != output)
-      std::memcpy(output, input, static_cast<size_t>(bytes));
+      copyBytes(output, input, bytes);
     return SW_RT_OK;
   }
   char *sum = static_cast<char *>(output);
@@ -172,7 +173,7 @@ sw_rt_status sw_rt_reduce_scatter(sw_rt_context *context, uint32_t axes,
   if (sw_rt_status status = reduceParts(exchange, mine, input, combine, sum))
     return status;
   if (sum != output)
-    std::memcpy(output, sum, static_cast<size_t>(bytes));
+    copyBytes(output, sum, bytes);
   return SW_RT_OK;
 }
 
@@ -194,9 +195,8 @@ sw_rt_status sw_rt_all_to_all(sw_rt_context *context, uint32_t axes,
   for (int i : exchange.others())
     exchange.post(i, 0, at(input, i * part, width), bytes);
   if (input != output)
-    std::memcpy(at(output, exchange.me() * part, width),
-                at(input, exchange.me() * part, width),
-                static_cast<size_t>(bytes));
+    copyBytes(at(output, exchange.me() * part, width),
+              at(input, exchange.me() * part, width), bytes);
   for (int i : exchange.others())
     if (sw_rt_status status =
             exchange.receive(i, 0, {at(output, i * part, width)}, bytes))

@@ -1,5 +1,6 @@
 //===- Transport.cpp - Parts that all backends share ----------------------===//
 #include "runtime/src/Transport.h"
+#include "runtime/src/Copy.h"
 
 #include <algorithm>
 #include <cstring>
@@ -34,7 +35,7 @@ void Sink::take(int64_t offset, const void *data, int64_t bytes) const {
   if (combine)
     combine(at, data, bytes / elementBytes);
   else
-    std::memcpy(at, data, static_cast<size_t>(bytes));
+    copyBytes(at, data, bytes);
 }
 
 int64_t Transport::departure(int64_t bytes) {

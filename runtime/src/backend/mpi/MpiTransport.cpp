@@ -1,5 +1,6 @@
 //===- MpiTransport.cpp - Ranks as processes of an MPI job ----------------===//
 #include "runtime/src/backend/mpi/MpiTransport.h"
+#include "runtime/src/Copy.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -126,7 +127,7 @@ void MpiTransport::post(int peer, const Envelope &envelope, const void *data,
   out.header->readyAt = departure(bytes);
   int64_t headerBytes = offsetof(Header, data);
   if (bytes > 0 && bytes <= inlineBytes) {
-    std::memcpy(out.header->data, data, static_cast<size_t>(bytes));
+    copyBytes(out.header->data, data, bytes);
     headerBytes += bytes;
   }
   MPI_Request request;
