@@ -34,6 +34,8 @@ bool makePlan(const CompileFlags &flags, Streams streams, std::string &text,
   if (!readQuestion(flags.options.modelPath, flags.question, 0, question,
                     failure))
     return false;
+  for (const std::string &text : question.model.notes)
+    note(text, streams.err);
   if (flags.plan.any()) {
     if (!flags.search.fix.empty() || !flags.search.max.empty()) {
       failure = {FailureKind::Usage,

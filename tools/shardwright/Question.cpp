@@ -120,7 +120,15 @@ bool readQuestion(const std::string &model, const QuestionFlags &flags,
 }
 
 bool sizeQuestion(Question &question, int64_t gpus, Failure &failure) {
-  return resizeCluster(question.cluster, gpus, failure);
+  if (!resizeCluster(question.cluster, gpus, failure))
+    return false;
+  const Hardware &hardware = question.cluster.hardware;
+  if (hardware.name == "host" && hardware.nodes > 1)
+    question.model.notes.push_back(
+        "cluster host: " + std::to_string(hardware.ranks()) +
+        " ranks are priced as " + std::to_string(hardware.nodes) +
+        " such machines; on one machine they share its cores and its memory");
+  return true;
 }
 
 namespace {
