@@ -20,9 +20,14 @@ void readDevice(JsonObject object, Device &device) {
   device.computeUnits = object.integer("compute_units", 1);
   {
     JsonObject peak = object.child("peak_flops_per_second");
-    for (DType dtype : kPeakTypes)
-      device.peak[static_cast<size_t>(dtype)] =
-          FlopsPerSecond(peak.number(std::string(name(dtype))));
+    for (DType dtype : kPeakTypes) {
+      const std::string key(name(dtype));
+      const double value = peak.number(key);
+      if (value > 0 && value < 1)
+        peak.complain("/" + key, "expected 0 or a number >= 1, but got " +
+                                     nlohmann::json(value).dump());
+      device.peak[static_cast<size_t>(dtype)] = FlopsPerSecond(value);
+    }
     peak.source();
     peak.finish();
   }
