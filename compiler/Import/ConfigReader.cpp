@@ -242,6 +242,12 @@ double ConfigReader::number(std::string_view key, double fallback,
                        shown(*value));
     return fallback;
   }
+  // No model has one near it, and integers up to it are exact in a double.
+  constexpr double limit = 1e15;
+  if (result > limit) {
+    malformed(key, "expected a number <= 1e15, but got " + shown(*value));
+    return fallback;
+  }
   return result;
 }
 

@@ -34,10 +34,24 @@ bool isDeep(std::string_view text) {
   }
   return false;
 }
+
+/// MLIR 22's parser takes the bit width of a dense array's element type before
+/// it asks whether it has one: `array<index`. Not ours to mend either.
+bool hasOddArray(std::string_view text) {
+  constexpr std::string_view array = "array<";
+  for (size_t at = text.find(array); at != std::string_view::npos;
+       at = text.find(array, at + 1)) {
+    const std::string_view type = text.substr(at + array.size(), 2);
+    if (type.size() < 2 || (type[0] != 'i' && type[0] != 'f') ||
+        type[1] < '0' || type[1] > '9')
+      return true;
+  }
+  return false;
+}
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  if (isDeep(textOf(data, size)))
+  if (isDeep(textOf(data, size)) || hasOddArray(textOf(data, size)))
     return 0;
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<mlir::func::FuncDialect, model::ModelDialect,
