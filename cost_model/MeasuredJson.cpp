@@ -184,7 +184,7 @@ bool compareCollectives(std::string_view text, std::string_view file,
         outcome.shape = std::to_string(ranks) + " ranks, " +
                         std::to_string(static_cast<int64_t>(bytes)) + " B";
         const Hardware *shipped = clusters.find(gpu);
-        Collective collective;
+        Collective collective = Collective::AllReduce;
         if (shipped == nullptr)
           outcome.unsupported = "no cluster file for " + gpu;
         else if (!collectiveNamed(name, collective))
