@@ -31,6 +31,7 @@ def Model_KindOp : Model_Op<"kind", [
     Constraints:
     * (kind_c1) it has a body of one block that ends in `model.return`.
     * (kind_c2) `model.arg` and `model.res` hold `#model.arg` and `#model.res`.
+    * (kind_c3) its name is not empty.
 
     Factors: none; its ops have them.
     Work: the sum of its ops.

@@ -10,6 +10,8 @@ LogicalResult KindOp::verify() {
       !isa<ReturnOp>(getBody().front().back())) // kind_c1
     return emitOpError() << "expected a body that ends in 'model.return', but "
                             "got none";
+  if (getSymName().empty()) // kind_c3
+    return emitOpError() << "expected a name, but got an empty one";
   return success();
 }
 

@@ -358,3 +358,12 @@ model.stack [["dense"]]
 // stack_c2
 // expected-error @below {{expected the count of "dense" to be at least 1, but got 0}}
 model.stack [["dense", 0]]
+
+// -----
+
+// kind_c3
+// expected-error @below {{expected a name, but got an empty one}}
+model.kind @""(%x: tensor<5x1x4xf32> {model.arg = #model.arg<stream_in, 0>})
+    -> (tensor<5x1x4xf32> {model.res = #model.res<stream_out, 0>}) {
+  model.return %x : tensor<5x1x4xf32>
+}
