@@ -144,9 +144,9 @@ void FunctionEmitter::callChecked(StringRef name, ArrayRef<Value *> arguments) {
 void FunctionEmitter::emitMatmul(rt::MatmulOp op) {
   auto flag = [&](bool value) { return builder.getInt32(value); };
   call("sw_rt_matmul",
-       {context, dtype(op.getDtype()), flag(op.getTransposeA()),
-        flag(op.getTransposeB()), number(op.getM()), number(op.getN()),
-        number(op.getK()), address(op.getA()), address(op.getB()),
+       {context, dtype(op.getDtype()), dtype(op.getDtype()),
+        flag(op.getTransposeA()), flag(op.getTransposeB()), number(op.getM()),
+        number(op.getN()), number(op.getK()), address(op.getA()), address(op.getB()),
         address(op.getC()), flag(op.getAccumulate())});
 }
 
@@ -213,7 +213,8 @@ void FunctionEmitter::emitEmbedding(rt::EmbeddingFwdOp op) {
 
 void FunctionEmitter::emitEmbeddingGrad(rt::EmbeddingBwdOp op) {
   call("sw_rt_embedding_bwd",
-       {context, dtype(op.getDtype()), address(op.getIds()),
+       {context, dtype(op.getDtype()), dtype(op.getDtype()),
+        address(op.getIds()),
         number(op.getTokens()), address(op.getDOutput()),
         origin(op.getAxes(), op.getRows()), number(op.getRows()),
         number(op.getWidth()), address(op.getDTable())});

@@ -298,7 +298,8 @@ void TableEmitter::emit(const ProgramTable &table) {
         SCALAR(microbatches), SCALAR(stream_elements),
         FIELD(sw_rt_program, axes, axes), FIELD(sw_rt_program, kinds, kinds),
         FIELD(sw_rt_program, stages, stages),
-        FIELD(sw_rt_program, update, function(table.update))}});
+        FIELD(sw_rt_program, update, function(table.update)),
+        FIELD(sw_rt_program, device_code, null())}});
   auto *global =
       new GlobalVariable(module, program->getType(), /*isConstant=*/true,
                          GlobalValue::ExternalLinkage, program, "sw_program");

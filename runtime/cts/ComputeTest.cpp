@@ -271,10 +271,10 @@ TEST_CASE("matmul equals its definition in all four layouts") {
                              fc = as<float>(c);
           alone([&](sw_rt_context &context) {
             context.phase = SW_RT_WEIGHT_GRAD;
-            sw_rt_matmul(&context, SW_RT_F64, ta, tb, m, n, k, a.data(),
-                         b.data(), c.data(), accumulate);
-            sw_rt_matmul(&context, SW_RT_F32, ta, tb, m, n, k, fa.data(),
-                         fb.data(), fc.data(), accumulate);
+            sw_rt_matmul(&context, SW_RT_F64, SW_RT_F64, ta, tb, m, n, k,
+                         a.data(), b.data(), c.data(), accumulate);
+            sw_rt_matmul(&context, SW_RT_F32, SW_RT_F32, ta, tb, m, n, k,
+                         fa.data(), fb.data(), fc.data(), accumulate);
             CHECK(context.ledger.flops[SW_RT_WEIGHT_GRAD] == 4 * m * n * k);
           });
           CHECK(distance(c, want) < 1e-14);
@@ -292,8 +292,8 @@ TEST_CASE("embedding takes the rows of this rank and zeros for others") {
   alone([&](sw_rt_context &context) {
     sw_rt_embedding_fwd(&context, SW_RT_F64, ids.data(), 5, table.data(), 4, 2,
                         3, out.data());
-    sw_rt_embedding_bwd(&context, SW_RT_F64, ids.data(), 5, dOut.data(), 4, 2,
-                        3, gradient.data());
+    sw_rt_embedding_bwd(&context, SW_RT_F64, SW_RT_F64, ids.data(), 5,
+                        dOut.data(), 4, 2, 3, gradient.data());
   });
   CHECK(out ==
         std::vector<double>{1, 2, 3, 0, 0, 0, 0, 0, 0, 4, 5, 6, 1, 2, 3});

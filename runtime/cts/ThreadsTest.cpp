@@ -46,8 +46,9 @@ void checkMatmul(sw_rt_context &context, int64_t m, int64_t n, int64_t k) {
     for (int threads : threadCounts) {
       context.pool.resize(threads);
       std::vector<T> result = c;
-      sw_rt_matmul(&context, dtypeOf<T>(), flags & 1, flags >> 1 & 1, m, n, k,
-                   a.data(), b.data(), result.data(), flags >> 2);
+      sw_rt_matmul(&context, dtypeOf<T>(), dtypeOf<T>(), flags & 1,
+                   flags >> 1 & 1, m, n, k, a.data(), b.data(), result.data(),
+                   flags >> 2);
       if (threads == 1)
         expected = result;
       INFO(m << " x " << n << " x " << k << ", flags " << flags << ", "
@@ -104,8 +105,8 @@ TEST_CASE("sums of squares have the same bits with any number of threads") {
                             sumOfSquares(pool, wide.data(), 300001)};
     if (threads == 1) {
       std::memcpy(expected, sums, sizeof(sums));
-      const double plain = std::inner_product(wide.begin(), wide.end(),
-                                              wide.begin(), 0.0);
+      const double plain =
+          std::inner_product(wide.begin(), wide.end(), wide.begin(), 0.0);
       CHECK(sums[1] == Approx(plain).epsilon(1e-12));
     }
     CHECK(std::memcmp(sums, expected, sizeof(sums)) == 0);

@@ -169,7 +169,8 @@ typedef struct sw_rt_program {
   const sw_rt_axis *axes;  /* outer to inner; rank is row-major */
   const sw_rt_kind *kinds;
   const sw_rt_stage *stages;
-  sw_rt_update update;
+  sw_rt_update update; /* null if there is device code */
+  const sw_rt_device_code *device_code; /* null: runs on the host */
 } sw_rt_program;
 
 /* Defined by the generated object. */

@@ -8,9 +8,16 @@
  * every wait has the context's deadline. A context belongs to one rank and is
  * used by one thread.
  *
+ * Addresses of tensors lie in the memory of the rank's device: the host itself,
+ * or a GPU if the program carries code for one (shardwright_device.h). On a GPU
+ * every call below is asynchronous, in the order of the calls, and a failure
+ * may be returned by a later one.
+ *
 \*===----------------------------------------------------------------------===*/
 #ifndef SHARDWRIGHT_RT_H
 #define SHARDWRIGHT_RT_H
+
+#include "shardwright_device.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +26,7 @@
 extern "C" {
 #endif
 
-#define SW_RT_ABI_VERSION 2
+#define SW_RT_ABI_VERSION 3
 
 typedef enum sw_rt_status {
   SW_RT_OK = 0,
@@ -100,11 +107,13 @@ sw_rt_status sw_rt_barrier(sw_rt_context *context);
 
 /* Row-major C[m, n] = op(A)[m, k] * op(B)[k, n] + (accumulate ? C : 0).
  * transpose_a: A is stored [k, m]; transpose_b: B is stored [n, k]. Leading
- * dimensions are the stored row lengths. Books 2*m*n*k flops. */
+ * dimensions are the stored row lengths. A and B are of `dtype`, C of
+ * `c_dtype`: the same, or f32 if dtype is bf16 (on a GPU). Sums are kept in f32
+ * (f64 if dtype is f64). Books 2*m*n*k flops. */
 void sw_rt_matmul(sw_rt_context *context, sw_rt_dtype dtype,
-                  int32_t transpose_a, int32_t transpose_b, int64_t m,
-                  int64_t n, int64_t k, const void *a, const void *b, void *c,
-                  int32_t accumulate);
+                  sw_rt_dtype c_dtype, int32_t transpose_a,
+                  int32_t transpose_b, int64_t m, int64_t n, int64_t k,
+                  const void *a, const void *b, void *c, int32_t accumulate);
 
 /* A generated function that does units [first, last) of `extent`. Units are
  * independent, and what they compute does not depend on where a range ends. */
@@ -114,6 +123,20 @@ typedef void (*sw_rt_range)(void *const *arguments, int64_t first,
  * rank. `arguments` are handed through. */
 void sw_rt_parallel(sw_rt_context *context, sw_rt_range range,
                     void *const *arguments, int64_t extent, int64_t grain);
+
+/* Runs a kernel of the program's device code. `arguments`: the addresses of its
+ * buffers, then position and column origin; no scratch. For programs with
+ * device code only. */
+sw_rt_status sw_rt_launch(sw_rt_context *context, const sw_rt_kernel *kernel,
+                          void *const *arguments);
+
+/* Copies `rows` rows of `row_bytes`; row i starts at input + i * input_stride
+ * and output + i * output_stride (in bytes). Input may equal output if the
+ * strides do; they do not overlap otherwise. */
+sw_rt_status sw_rt_copy_rows(sw_rt_context *context, const void *input,
+                             int64_t input_stride, void *output,
+                             int64_t output_stride, int64_t row_bytes,
+                             int64_t rows);
 
 /* Shapes, all sequence-major: q, o [s, b, n, g, d]; k, v [t, b, n, d];
  * lse [s, b, n, g] in the stat dtype (f32; f64 when dtype is f64). */
@@ -148,12 +171,13 @@ void sw_rt_embedding_fwd(sw_rt_context *context, sw_rt_dtype dtype,
                          const int32_t *ids, int64_t tokens, const void *table,
                          int64_t first_row, int64_t rows, int64_t width,
                          void *output);
-/* d_table (grad dtype == dtype on the host) += rows of d_output, in token
- * order. */
+/* d_table (of table_dtype: dtype, or f32 if that is bf16) += rows of d_output,
+ * in token order. */
 void sw_rt_embedding_bwd(sw_rt_context *context, sw_rt_dtype dtype,
-                         const int32_t *ids, int64_t tokens,
-                         const void *d_output, int64_t first_row, int64_t rows,
-                         int64_t width, void *d_table);
+                         sw_rt_dtype table_dtype, const int32_t *ids,
+                         int64_t tokens, const void *d_output,
+                         int64_t first_row, int64_t rows, int64_t width,
+                         void *d_table);
 
 #ifdef __cplusplus
 }

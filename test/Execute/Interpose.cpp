@@ -122,21 +122,22 @@ sw_rt_status __wrap_sw_rt_reduce_scatter(sw_rt_context *context, uint32_t axes,
       });
 }
 
-void __real_sw_rt_matmul(sw_rt_context *, sw_rt_dtype, int32_t, int32_t,
-                         int64_t, int64_t, int64_t, const void *, const void *,
-                         void *, int32_t);
+void __real_sw_rt_matmul(sw_rt_context *, sw_rt_dtype, sw_rt_dtype, int32_t,
+                         int32_t, int64_t, int64_t, int64_t, const void *,
+                         const void *, void *, int32_t);
 void __wrap_sw_rt_matmul(sw_rt_context *context, sw_rt_dtype dtype,
-                         int32_t transposeA, int32_t transposeB, int64_t m,
-                         int64_t n, int64_t k, const void *a, const void *b,
-                         void *c, int32_t accumulate) {
+                         sw_rt_dtype cDtype, int32_t transposeA,
+                         int32_t transposeB, int64_t m, int64_t n, int64_t k,
+                         const void *a, const void *b, void *c,
+                         int32_t accumulate) {
   thread_local int64_t calls = 0;
   if (++calls == 20 && fault().rank == context->rank()) {
     if (fault().how == "kill")
       std::raise(SIGKILL);
     std::this_thread::sleep_for(std::chrono::duration<double>(fault().seconds));
   }
-  __real_sw_rt_matmul(context, dtype, transposeA, transposeB, m, n, k, a, b, c,
-                      accumulate);
+  __real_sw_rt_matmul(context, dtype, cDtype, transposeA, transposeB, m, n, k,
+                      a, b, c, accumulate);
 }
 
 } // extern "C"

@@ -42,7 +42,8 @@ template <typename T> struct Functions {
   static void matmul(sw_rt_frame *frame, int ta, int tb, int64_t m, int64_t n,
                      int64_t k, const T *a, const T *b, T *c,
                      int accumulate = 0) {
-    sw_rt_matmul(frame->context, dtype(), ta, tb, m, n, k, a, b, c, accumulate);
+    sw_rt_matmul(frame->context, dtype(), dtype(), ta, tb, m, n, k, a, b, c,
+                 accumulate);
   }
   static int64_t tpIndex(sw_rt_frame *frame) {
     return sw_rt_coordinate(frame->context, tinyShape.tpAxis);
@@ -85,10 +86,10 @@ template <typename T> struct Functions {
   }
   static sw_rt_status embedWeightGrad(sw_rt_frame *frame) {
     const TinyShape &x = tinyShape;
-    sw_rt_embedding_bwd(frame->context, dtype(), ids(frame, SW_RT_BASE_TOKENS),
-                        x.tokens, at(frame, SW_RT_BASE_GRAD_IN),
-                        tpIndex(frame) * x.vocab, x.vocab, H,
-                        at(frame, tableGrads(), x.table));
+    sw_rt_embedding_bwd(frame->context, dtype(), dtype(),
+                        ids(frame, SW_RT_BASE_TOKENS), x.tokens,
+                        at(frame, SW_RT_BASE_GRAD_IN), tpIndex(frame) * x.vocab,
+                        x.vocab, H, at(frame, tableGrads(), x.table));
     return SW_RT_OK;
   }
 

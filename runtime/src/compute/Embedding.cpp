@@ -46,11 +46,17 @@ void sw_rt_embedding_fwd(sw_rt_context *context, sw_rt_dtype dtype,
 }
 
 void sw_rt_embedding_bwd(sw_rt_context *context, sw_rt_dtype dtype,
-                         const int32_t *ids, int64_t tokens,
-                         const void *d_output, int64_t first_row, int64_t rows,
-                         int64_t width, void *d_table) {
+                         sw_rt_dtype table_dtype, const int32_t *ids,
+                         int64_t tokens, const void *d_output,
+                         int64_t first_row, int64_t rows, int64_t width,
+                         void *d_table) {
   const int64_t start = nowNanoseconds();
-  if (dtype == SW_RT_F32)
+  if (table_dtype != dtype)
+    context->fail(SW_RT_UNSUPPORTED,
+                  std::string("expected a host embedding gradient of ") +
+                      name(dtype) + " to be added to the same, but got " +
+                      name(table_dtype));
+  else if (dtype == SW_RT_F32)
     addRows<float>(ids, tokens, d_output, first_row, rows, width, d_table);
   else if (dtype == SW_RT_F64)
     addRows<double>(ids, tokens, d_output, first_row, rows, width, d_table);

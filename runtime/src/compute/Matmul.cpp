@@ -66,9 +66,10 @@ void matmul(WorkerPool &pool, bool transposeA, bool transposeB, int64_t m,
 } // namespace
 
 extern "C" void sw_rt_matmul(sw_rt_context *context, sw_rt_dtype dtype,
-                             int32_t transpose_a, int32_t transpose_b,
-                             int64_t m, int64_t n, int64_t k, const void *a,
-                             const void *b, void *c, int32_t accumulate) {
+                             sw_rt_dtype c_dtype, int32_t transpose_a,
+                             int32_t transpose_b, int64_t m, int64_t n,
+                             int64_t k, const void *a, const void *b, void *c,
+                             int32_t accumulate) {
   if (std::max({m, n, k}) > INT32_MAX) {
     context->fail(SW_RT_UNSUPPORTED,
                   "expected extents of a matmul to be below 2^31, but got " +
@@ -76,7 +77,11 @@ extern "C" void sw_rt_matmul(sw_rt_context *context, sw_rt_dtype dtype,
     return;
   }
   const int64_t start = nowNanoseconds();
-  if (dtype == SW_RT_F32)
+  if (c_dtype != dtype)
+    context->fail(SW_RT_UNSUPPORTED,
+                  std::string("expected a host matmul of ") + name(dtype) +
+                      " to give the same, but got " + name(c_dtype));
+  else if (dtype == SW_RT_F32)
     matmul<float>(context->pool, transpose_a, transpose_b, m, n, k, a, b, c,
                   accumulate);
   else if (dtype == SW_RT_F64)
