@@ -113,20 +113,11 @@ sw_rt_status shardwright::runtime::barrier(sw_rt_context &context,
   return exchange.drain();
 }
 
-extern "C" {
-
-sw_rt_status sw_rt_all_reduce(sw_rt_context *context, uint32_t axes,
-                              sw_rt_dtype dtype, sw_rt_op op, const void *input,
-                              void *output, int64_t count) {
-  return allReduce(*context, context->group(axes), dtype, op, input, output,
-                   count);
-}
-
-sw_rt_status sw_rt_all_gather(sw_rt_context *context, uint32_t axes,
-                              sw_rt_dtype dtype, const void *input,
-                              void *output, int64_t count) {
-  Exchange exchange(*context, context->group(axes), Call::AllGather, dtype,
-                    SW_RT_SUM, count);
+sw_rt_status shardwright::runtime::allGather(sw_rt_context &context,
+                                             Group &group, sw_rt_dtype dtype,
+                                             const void *input, void *output,
+                                             int64_t count) {
+  Exchange exchange(context, group, Call::AllGather, dtype, SW_RT_SUM, count);
   if (sw_rt_status status = exchange.begin())
     return status;
   const int64_t width = exchange.width(), bytes = count * width;
@@ -142,15 +133,15 @@ sw_rt_status sw_rt_all_gather(sw_rt_context *context, uint32_t axes,
   return exchange.drain();
 }
 
-sw_rt_status sw_rt_reduce_scatter(sw_rt_context *context, uint32_t axes,
-                                  sw_rt_dtype dtype, sw_rt_op op,
-                                  const void *input, void *output,
-                                  int64_t count) {
+sw_rt_status
+shardwright::runtime::reduceScatter(sw_rt_context &context, Group &group,
+                                    sw_rt_dtype dtype, sw_rt_op op,
+                                    const void *input, void *output,
+                                    int64_t count) {
   CombineFunction combine = combineFunction(op, dtype);
   if (!combine)
-    return unsupported(*context, "reduce_scatter", dtype);
-  Exchange exchange(*context, context->group(axes), Call::ReduceScatter, dtype,
-                    op, count);
+    return unsupported(context, "reduce_scatter", dtype);
+  Exchange exchange(context, group, Call::ReduceScatter, dtype, op, count);
   if (sw_rt_status status = exchange.begin())
     return status;
   if (sw_rt_status status = exchange.wantDivisible())
@@ -177,17 +168,17 @@ sw_rt_status sw_rt_reduce_scatter(sw_rt_context *context, uint32_t axes,
   return SW_RT_OK;
 }
 
-sw_rt_status sw_rt_all_to_all(sw_rt_context *context, uint32_t axes,
-                              sw_rt_dtype dtype, const void *input,
-                              void *output, int64_t count) {
-  Exchange exchange(*context, context->group(axes), Call::AllToAll, dtype,
-                    SW_RT_SUM, count);
+sw_rt_status shardwright::runtime::allToAll(sw_rt_context &context,
+                                            Group &group, sw_rt_dtype dtype,
+                                            const void *input, void *output,
+                                            int64_t count) {
+  Exchange exchange(context, group, Call::AllToAll, dtype, SW_RT_SUM, count);
   if (sw_rt_status status = exchange.begin())
     return status;
   if (sw_rt_status status = exchange.wantDivisible())
     return status;
   if (input == output && count > 0 && exchange.size() > 1)
-    return context->fail(SW_RT_INVALID_ARGUMENT,
+    return context.fail(SW_RT_INVALID_ARGUMENT,
                          "expected output of all_to_all to differ from its "
                          "input, but got the same buffer");
   const int64_t width = exchange.width();
@@ -203,9 +194,3 @@ sw_rt_status sw_rt_all_to_all(sw_rt_context *context, uint32_t axes,
       return status;
   return exchange.drain();
 }
-
-sw_rt_status sw_rt_barrier(sw_rt_context *context) {
-  return barrier(*context, context->group(context->mesh.all()));
-}
-
-} // extern "C"

@@ -1,5 +1,6 @@
 //===- Context.cpp - Everything that one rank holds -----------------------===//
 #include "runtime/src/Context.h"
+#include "runtime/src/backend/host/HostDevice.h"
 
 using namespace shardwright::runtime;
 
@@ -54,6 +55,14 @@ const char *name(sw_rt_phase phase) {
 }
 
 } // namespace shardwright::runtime
+
+sw_rt_context::sw_rt_context(Mesh mesh, std::unique_ptr<Transport> transport,
+                             double timeoutSeconds)
+    : mesh(std::move(mesh)), transport(std::move(transport)),
+      device(std::make_unique<HostDevice>(*this, nullptr)),
+      timeoutSeconds(timeoutSeconds) {}
+
+sw_rt_context::~sw_rt_context() = default;
 
 Group &sw_rt_context::group(uint32_t axes, uint32_t owners) {
   auto [it, isNew] = groups.try_emplace({axes, owners});

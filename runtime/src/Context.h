@@ -8,6 +8,7 @@
 #define SHARDWRIGHT_RUNTIME_CONTEXT_H
 
 #include "runtime/include/shardwright_rt.h"
+#include "runtime/src/Device.h"
 #include "runtime/src/Ledger.h"
 #include "runtime/src/Mesh.h"
 #include "runtime/src/Trace.h"
@@ -48,12 +49,13 @@ struct Staging {
 struct sw_rt_context {
   sw_rt_context(shardwright::runtime::Mesh mesh,
                 std::unique_ptr<shardwright::runtime::Transport> transport,
-                double timeoutSeconds)
-      : mesh(std::move(mesh)), transport(std::move(transport)),
-        timeoutSeconds(timeoutSeconds) {}
+                double timeoutSeconds);
+  ~sw_rt_context();
 
   shardwright::runtime::Mesh mesh;
   std::unique_ptr<shardwright::runtime::Transport> transport;
+  /// The host's unless the job opens another.
+  std::unique_ptr<shardwright::runtime::Device> device;
   double timeoutSeconds;
   sw_rt_status status = SW_RT_OK; ///< not OK: poisoned, every call fails
   std::string error;
@@ -82,11 +84,22 @@ struct sw_rt_context {
 
 namespace shardwright::runtime {
 
-/// Collectives over an explicit group, which the C functions and the training
-/// loop share.
+// Collectives and transfers of host memory over the transport. What generated
+// code calls goes through the device, which is these for the host's.
 sw_rt_status allReduce(sw_rt_context &context, Group &group, sw_rt_dtype dtype,
                        sw_rt_op op, const void *input, void *output,
                        int64_t count);
+sw_rt_status allGather(sw_rt_context &context, Group &group, sw_rt_dtype dtype,
+                       const void *input, void *output, int64_t count);
+sw_rt_status reduceScatter(sw_rt_context &context, Group &group,
+                           sw_rt_dtype dtype, sw_rt_op op, const void *input,
+                           void *output, int64_t count);
+sw_rt_status allToAll(sw_rt_context &context, Group &group, sw_rt_dtype dtype,
+                      const void *input, void *output, int64_t count);
+sw_rt_status send(sw_rt_context &context, int peer, sw_rt_dtype dtype,
+                  const void *buffer, int64_t count);
+sw_rt_status receive(sw_rt_context &context, int peer, sw_rt_dtype dtype,
+                     void *buffer, int64_t count);
 sw_rt_status barrier(sw_rt_context &context, Group &group);
 /// send and recv outside the ledger (traces and reports).
 sw_rt_status sendUnbooked(sw_rt_context &context, int peer, const void *data,

@@ -36,17 +36,7 @@ void runRank(const std::shared_ptr<ThreadJob> &job, int rank) {
       job->options.threads ? job->options.threads : coresOfProcess();
   context->pool.resize(
       static_cast<int>(threads / job->options.mesh.ranks()));
-  sw_rt_status status;
-  try {
-    status = job->function(*context);
-  } catch (const std::bad_alloc &) {
-    status = context->fail(SW_RT_OUT_OF_MEMORY,
-                           "expected memory for rank " + std::to_string(rank) +
-                               " to suffice, but an allocation failed");
-  }
-  // A status without a poison would leave the others waiting.
-  if (status != SW_RT_OK && context->status == SW_RT_OK)
-    status = context->fail(status, "rank " + std::to_string(rank) + " failed");
+  sw_rt_status status = runOnDevice(job->options, *context, job->function);
   std::string message = context->error;
   context.reset();
   std::lock_guard<std::mutex> lock(job->mutex);
@@ -59,6 +49,32 @@ void runRank(const std::shared_ptr<ThreadJob> &job, int rank) {
 }
 
 } // namespace
+
+sw_rt_status runOnDevice(const JobOptions &options, sw_rt_context &context,
+                         const RankFunction &function) {
+  sw_rt_status status = SW_RT_OK;
+  try {
+    if (options.openDevice) {
+      std::string why;
+      status = SW_RT_UNSUPPORTED;
+      auto device = options.openDevice(context, status, why);
+      if (!device)
+        return context.fail(status, why);
+      context.device = std::move(device);
+    }
+    status = function(context);
+  } catch (const std::bad_alloc &) {
+    status = context.fail(SW_RT_OUT_OF_MEMORY,
+                          "expected memory for rank " +
+                              std::to_string(context.rank()) +
+                              " to suffice, but an allocation failed");
+  }
+  // A status without a poison would leave the others waiting.
+  if (status != SW_RT_OK && context.status == SW_RT_OK)
+    status = context.fail(status, "rank " + std::to_string(context.rank()) +
+                                      " failed");
+  return status;
+}
 
 JobResult runOnThreads(const JobOptions &options, const RankFunction &function,
                        double graceSeconds) {

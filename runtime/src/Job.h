@@ -15,10 +15,17 @@ struct JobOptions {
   /// That this process computes with, each rank with an equal part of them. 0:
   /// the cores it may run on, but 1 if it is one of several MPI processes.
   int64_t threads = 0;
+  /// Of each rank; null: the host's.
+  DeviceFactory openDevice = nullptr;
 };
 
 /// What a rank does. It runs on a thread or process of its own.
 using RankFunction = std::function<sw_rt_status(sw_rt_context &)>;
+
+/// Opens the rank's device and runs `function` on it. A failure poisons the
+/// context.
+sw_rt_status runOnDevice(const JobOptions &options, sw_rt_context &context,
+                         const RankFunction &function);
 
 struct JobResult {
   sw_rt_status status = SW_RT_OK; ///< of the first failure

@@ -71,18 +71,16 @@ sw_rt_status shardwright::runtime::receiveUnbooked(sw_rt_context &context,
                   bytes / 2, false);
 }
 
-extern "C" {
-
-sw_rt_status sw_rt_send(sw_rt_context *context, int32_t peer, sw_rt_dtype dtype,
-                        const void *buffer, int64_t count) {
-  return transfer(*context, Direction::Send, peer, dtype, buffer, nullptr,
-                  count, true);
+sw_rt_status shardwright::runtime::send(sw_rt_context &context, int peer,
+                                        sw_rt_dtype dtype, const void *buffer,
+                                        int64_t count) {
+  return transfer(context, Direction::Send, peer, dtype, buffer, nullptr, count,
+                  true);
 }
 
-sw_rt_status sw_rt_recv(sw_rt_context *context, int32_t peer, sw_rt_dtype dtype,
-                        void *buffer, int64_t count) {
-  return transfer(*context, Direction::Receive, peer, dtype, nullptr, buffer,
+sw_rt_status shardwright::runtime::receive(sw_rt_context &context, int peer,
+                                           sw_rt_dtype dtype, void *buffer,
+                                           int64_t count) {
+  return transfer(context, Direction::Receive, peer, dtype, nullptr, buffer,
                   count, true);
 }
-
-} // extern "C"

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/src/compute/Attention.h"
+#include "runtime/src/compute/HostCompute.h"
 #include "runtime/src/compute/Softmax.h"
 
 using namespace shardwright::runtime;
@@ -96,43 +97,34 @@ template <typename T> struct Backward {
 
 template <typename T>
 void backward(sw_rt_context &context, const AttentionTiling &tiling,
-              const void *d_o, const void *q, const void *k, const void *v,
-              const void *o, const void *lse, void *dq, void *dk, void *dv) {
+              const AttentionCall &call) {
   const std::vector<double> slopes = alibiSlopes(context, tiling.shape);
   Backward<T>{tiling,
               ScoreChange<T>(tiling, slopes),
-              static_cast<const T *>(d_o),
-              static_cast<const T *>(q),
-              static_cast<const T *>(k),
-              static_cast<const T *>(v),
-              static_cast<const T *>(o),
-              static_cast<const T *>(lse),
-              static_cast<T *>(dq),
-              static_cast<T *>(dk),
-              static_cast<T *>(dv)}
+              static_cast<const T *>(call.gradO),
+              static_cast<const T *>(call.q),
+              static_cast<const T *>(call.k),
+              static_cast<const T *>(call.v),
+              static_cast<const T *>(call.o),
+              static_cast<const T *>(call.lse),
+              static_cast<T *>(call.gradQ),
+              static_cast<T *>(call.gradK),
+              static_cast<T *>(call.gradV)}
       .run(context);
 }
 
 } // namespace
 
-extern "C" void sw_rt_attention_bwd(sw_rt_context *context, sw_rt_dtype dtype,
-                                    const sw_rt_attention_shape *shape,
-                                    const void *d_o, const void *q,
-                                    const void *k, const void *v, const void *o,
-                                    const void *lse, void *dq, void *dk,
-                                    void *dv) {
-  const int64_t start = nowNanoseconds();
-  const AttentionTiling tiling(*shape);
-  if (dtype == SW_RT_F32)
-    backward<float>(*context, tiling, d_o, q, k, v, o, lse, dq, dk, dv);
-  else if (dtype == SW_RT_F64)
-    backward<double>(*context, tiling, d_o, q, k, v, o, lse, dq, dk, dv);
+void shardwright::runtime::hostAttentionBackward(sw_rt_context &context,
+                                                 const AttentionCall &call) {
+  const AttentionTiling tiling(call.shape);
+  if (call.dtype == SW_RT_F32)
+    backward<float>(context, tiling, call);
+  else if (call.dtype == SW_RT_F64)
+    backward<double>(context, tiling, call);
   else
-    context->fail(SW_RT_UNSUPPORTED,
-                  std::string("expected a host attention gradient in f32 or "
-                              "f64, but got ") +
-                      name(dtype));
-  context->ledger.flops[context->phase] +=
-      10 * tiling.heads() * shape->g * shape->d * tiling.pairs();
-  context->trace.add("attention_bwd", "compute", start);
+    context.fail(SW_RT_UNSUPPORTED,
+                 std::string("expected a host attention gradient in f32 or "
+                             "f64, but got ") +
+                     name(call.dtype));
 }

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/src/compute/Attention.h"
+#include "runtime/src/compute/HostCompute.h"
 #include "runtime/src/compute/Softmax.h"
 
 #include <cmath>
@@ -83,37 +84,27 @@ template <typename T> struct Forward {
 
 } // namespace
 
-extern "C" void sw_rt_attention_fwd(sw_rt_context *context, sw_rt_dtype dtype,
-                                    const sw_rt_attention_shape *shape,
-                                    const void *q, const void *k, const void *v,
-                                    void *o, void *lse) {
-  const int64_t start = nowNanoseconds();
-  const AttentionTiling tiling(*shape);
-  const std::vector<double> slopes = alibiSlopes(*context, *shape);
-  if (dtype == SW_RT_F32)
-    Forward<float>{tiling,
-                   ScoreChange<float>(tiling, slopes),
-                   static_cast<const float *>(q),
-                   static_cast<const float *>(k),
-                   static_cast<const float *>(v),
-                   static_cast<float *>(o),
-                   static_cast<float *>(lse)}
-        .run(*context);
-  else if (dtype == SW_RT_F64)
-    Forward<double>{tiling,
-                    ScoreChange<double>(tiling, slopes),
-                    static_cast<const double *>(q),
-                    static_cast<const double *>(k),
-                    static_cast<const double *>(v),
-                    static_cast<double *>(o),
-                    static_cast<double *>(lse)}
-        .run(*context);
+void shardwright::runtime::hostAttentionForward(sw_rt_context &context,
+                                                const AttentionCall &call) {
+  const AttentionTiling tiling(call.shape);
+  const std::vector<double> slopes = alibiSlopes(context, call.shape);
+  auto run = [&]<typename T>(T) {
+    Forward<T>{tiling,
+               ScoreChange<T>(tiling, slopes),
+               static_cast<const T *>(call.q),
+               static_cast<const T *>(call.k),
+               static_cast<const T *>(call.v),
+               static_cast<T *>(call.o),
+               static_cast<T *>(call.lse)}
+        .run(context);
+  };
+  if (call.dtype == SW_RT_F32)
+    run(float());
+  else if (call.dtype == SW_RT_F64)
+    run(double());
   else
-    context->fail(SW_RT_UNSUPPORTED,
-                  std::string("expected host attention in f32 or f64, but "
-                              "got ") +
-                      name(dtype));
-  context->ledger.flops[context->phase] +=
-      4 * tiling.heads() * shape->g * shape->d * tiling.pairs();
-  context->trace.add("attention_fwd", "compute", start);
+    context.fail(SW_RT_UNSUPPORTED,
+                 std::string("expected host attention in f32 or f64, but "
+                             "got ") +
+                     name(call.dtype));
 }

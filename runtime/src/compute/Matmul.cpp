@@ -1,6 +1,7 @@
 //===- Matmul.cpp - Dense products of generated code ----------------------===//
 #include "runtime/src/Context.h"
 #include "runtime/src/compute/Blas.h"
+#include "runtime/src/compute/HostCompute.h"
 
 #include <algorithm>
 #include <cstring>
@@ -65,37 +66,20 @@ void matmul(WorkerPool &pool, bool transposeA, bool transposeB, int64_t m,
 
 } // namespace
 
-extern "C" void sw_rt_matmul(sw_rt_context *context, sw_rt_dtype dtype,
-                             sw_rt_dtype c_dtype, int32_t transpose_a,
-                             int32_t transpose_b, int64_t m, int64_t n,
-                             int64_t k, const void *a, const void *b, void *c,
-                             int32_t accumulate) {
-  if (std::max({m, n, k}) > INT32_MAX) {
-    context->fail(SW_RT_UNSUPPORTED,
-                  "expected extents of a matmul to be below 2^31, but got " +
-                      std::to_string(std::max({m, n, k})));
-    return;
-  }
-  const int64_t start = nowNanoseconds();
-  if (c_dtype != dtype)
-    context->fail(SW_RT_UNSUPPORTED,
-                  std::string("expected a host matmul of ") + name(dtype) +
-                      " to give the same, but got " + name(c_dtype));
-  else if (dtype == SW_RT_F32)
-    matmul<float>(context->pool, transpose_a, transpose_b, m, n, k, a, b, c,
-                  accumulate);
-  else if (dtype == SW_RT_F64)
-    matmul<double>(context->pool, transpose_a, transpose_b, m, n, k, a, b, c,
-                  accumulate);
+void shardwright::runtime::hostMatmul(sw_rt_context &context,
+                                      const MatmulCall &call) {
+  if (call.cDtype != call.dtype)
+    context.fail(SW_RT_UNSUPPORTED,
+                 std::string("expected a host matmul of ") + name(call.dtype) +
+                     " to give the same, but got " + name(call.cDtype));
+  else if (call.dtype == SW_RT_F32)
+    matmul<float>(context.pool, call.transposeA, call.transposeB, call.m,
+                  call.n, call.k, call.a, call.b, call.c, call.accumulate);
+  else if (call.dtype == SW_RT_F64)
+    matmul<double>(context.pool, call.transposeA, call.transposeB, call.m,
+                   call.n, call.k, call.a, call.b, call.c, call.accumulate);
   else
-    context->fail(
-        SW_RT_UNSUPPORTED,
-        std::string("expected a host matmul in f32 or f64, but got ") +
-            name(dtype));
-  context->ledger.flops[context->phase] += 2 * m * n * k;
-  if (context->trace.isEnabled())
-    context->trace.add("matmul", "compute", start,
-                       "{\"m\": " + std::to_string(m) +
-                           ", \"n\": " + std::to_string(n) +
-                           ", \"k\": " + std::to_string(k) + "}");
+    context.fail(SW_RT_UNSUPPORTED,
+                 std::string("expected a host matmul in f32 or f64, but got ") +
+                     name(call.dtype));
 }

@@ -2,9 +2,7 @@
 #include "runtime/src/train/Arena.h"
 
 #include <algorithm>
-#include <cstring>
-
-#include <sys/mman.h>
+#include <vector>
 
 namespace shardwright::runtime {
 namespace {
@@ -18,11 +16,8 @@ int64_t alignUp(int64_t bytes) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-bool isWhole(const char *at) {
-  return std::all_of(at, at + canaryBytes, [](char c) {
-    return static_cast<unsigned char>(c) == canary;
-  });
-}
+/// Bytes that are looked at together: what a device hands over at a time.
+constexpr int64_t pieceBytes = 1 << 20;
 
 } // namespace
 
@@ -50,10 +45,10 @@ const char *Arena::name(Part part) {
 
 Arena::~Arena() {
   if (base)
-    munmap(base, allocated);
+    device->release(base, allocated);
 }
 
-bool Arena::create(const sw_rt_arena &layout, std::string &why) {
+bool Arena::create(const sw_rt_arena &layout, Device &owner, std::string &why) {
   size = {layout.parameters_bytes, layout.gradients_bytes,
           layout.optimizer_bytes,  layout.slots_bytes,
           layout.p2p_bytes,        layout.comm_bytes,
@@ -63,21 +58,22 @@ bool Arena::create(const sw_rt_arena &layout, std::string &why) {
     offset[static_cast<size_t>(part)] = end;
     end += alignUp(size[static_cast<size_t>(part)]) + canaryBytes;
   }
-  allocated = static_cast<size_t>(end);
-  void *memory = mmap(nullptr, allocated, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
+  device = &owner;
+  allocated = end;
+  base = device->allocate(allocated, why);
+  if (!base) {
     why = "expected " + std::to_string(allocated) +
-          " bytes of memory for the arena, but the system refused: " +
-          std::strerror(errno);
+          " bytes of memory for the arena, but " + why;
     return false;
   }
-  base = static_cast<char *>(memory);
-  std::memset(base, canary, allocated);
-  for (int part = 0; part < Parts; ++part)
-    std::memset(base + offset[static_cast<size_t>(part)], poison,
-                static_cast<size_t>(size[static_cast<size_t>(part)]));
-  return true;
+  sw_rt_status status = device->fill(base, canary, allocated);
+  for (int i = 0; i < Parts && status == SW_RT_OK; ++i) {
+    const Part part = static_cast<Part>(i);
+    status = device->fill(at(part), poison, bytes(part));
+  }
+  if (status != SW_RT_OK)
+    why = "expected to fill the arena, but the device failed";
+  return status == SW_RT_OK;
 }
 
 int64_t Arena::totalBytes() const {
@@ -87,27 +83,44 @@ int64_t Arena::totalBytes() const {
   return sum;
 }
 
+bool Arena::holds(int64_t first, int64_t last, unsigned char value) const {
+  for (int64_t from = first; from < last; from += pieceBytes) {
+    const int64_t length = std::min(pieceBytes, last - from);
+    Mirror piece(*device, base + from, length, /*read=*/true);
+    if (piece.getStatus() != SW_RT_OK ||
+        !std::all_of(piece.data(), piece.data() + length, [&](char c) {
+          return static_cast<unsigned char>(c) == value;
+        }))
+      return false;
+  }
+  return true;
+}
+
 int64_t Arena::highWater(Part part) const {
-  int64_t end = size[part];
-  while (end > 0 && static_cast<unsigned char>(at(part)[end - 1]) == poison)
-    --end;
-  return end;
+  for (int64_t end = size[part]; end > 0;) {
+    const int64_t length = std::min(pieceBytes, end);
+    Mirror piece(*device, at(part) + end - length, length, /*read=*/true);
+    int64_t used = piece.getStatus() == SW_RT_OK ? length : 0;
+    while (used > 0 &&
+           static_cast<unsigned char>(piece.data()[used - 1]) == poison)
+      --used;
+    if (used > 0)
+      return end - length + used;
+    end -= length;
+  }
+  return 0;
 }
 
 std::string Arena::damaged() const {
   std::string parts;
   for (int i = 0; i < Parts; ++i) {
     const Part part = static_cast<Part>(i);
+    const int64_t first = offset[static_cast<size_t>(i)];
+    const int64_t last = first + size[static_cast<size_t>(i)];
     // What lies behind a part up to its alignment is canary too.
-    const char *behind = at(part) + size[part];
-    const int64_t length = alignUp(size[part]) - size[part];
-    if (isWhole(at(part) - canaryBytes) &&
-        isWhole(at(part) + alignUp(size[part])) &&
-        std::all_of(behind, behind + length, [](char c) {
-          return static_cast<unsigned char>(c) == canary;
-        }))
-      continue;
-    parts += (parts.empty() ? "" : ", ") + std::string(name(part));
+    if (!holds(first - canaryBytes, first, canary) ||
+        !holds(last, first + alignUp(last - first) + canaryBytes, canary))
+      parts += (parts.empty() ? "" : ", ") + std::string(name(part));
   }
   return parts;
 }

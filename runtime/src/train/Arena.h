@@ -2,7 +2,7 @@
 #ifndef SHARDWRIGHT_RUNTIME_TRAIN_ARENA_H
 #define SHARDWRIGHT_RUNTIME_TRAIN_ARENA_H
 
-#include "runtime/include/shardwright_program.h"
+#include "runtime/src/Device.h"
 
 #include <array>
 #include <string>
@@ -32,8 +32,9 @@ public:
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
 
-  /// Returns false with `why` if the memory is not to be had.
-  bool create(const sw_rt_arena &layout, std::string &why);
+  /// Takes the memory from `device`, which must outlive this. Returns false with
+  /// `why` if it is not to be had.
+  bool create(const sw_rt_arena &layout, Device &device, std::string &why);
   char *at(Part part) const { return base + offset[part]; }
   int64_t bytes(Part part) const { return size[part]; }
   int64_t totalBytes() const;
@@ -44,8 +45,13 @@ public:
   std::string damaged() const;
 
 private:
+  /// Whether bytes [first, last) from the base are all `value`; false also if
+  /// they cannot be read.
+  bool holds(int64_t first, int64_t last, unsigned char value) const;
+
+  Device *device = nullptr;
   char *base = nullptr;
-  size_t allocated = 0;
+  int64_t allocated = 0;
   std::array<int64_t, Parts> offset{}, size{};
 };
 

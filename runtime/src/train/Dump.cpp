@@ -61,7 +61,10 @@ std::string headerOf(const std::map<std::string, Tensor> &tensors) {
     for (int64_t extent : tensor.shape)
       shape += (shape.empty() ? "" : ",") + std::to_string(extent);
     json += (json.size() > 1 ? "," : "") + ("\"" + name) + "\":{\"dtype\":\"" +
-            (tensor.dtype == SW_RT_F64 ? "F64" : "F32") + "\",\"shape\":[" +
+            (tensor.dtype == SW_RT_F64    ? "F64"
+             : tensor.dtype == SW_RT_BF16 ? "BF16"
+                                          : "F32") +
+            "\",\"shape\":[" +
             shape + "],\"data_offsets\":[" + std::to_string(tensor.offset) +
             "," + std::to_string(tensor.offset + tensor.bytes()) + "]}";
   }
@@ -152,10 +155,19 @@ sw_rt_status dumpTensors(sw_rt_context &context, const Trainer &trainer,
   if (map == MAP_FAILED)
     return context.fail(SW_RT_IO, systemFailure("to map the dump", unfinished));
   char *data = static_cast<char *>(map) + header.size();
-  writeOwned(stage, static_cast<const char *>(trainer.gradients()),
+  Mirror gradients(*context.device, trainer.gradients(),
+                   trainer.getArena().bytes(Arena::Gradients), /*read=*/true);
+  Mirror parameters(*context.device, trainer.parameters(),
+                    trainer.getArena().bytes(Arena::Parameters), /*read=*/true);
+  for (const Mirror *mirror : {&gradients, &parameters})
+    if (mirror->getStatus() != SW_RT_OK) {
+      munmap(map, length);
+      return mirror->getStatus();
+    }
+  writeOwned(stage, gradients.data(),
              byteWidth(static_cast<sw_rt_dtype>(program.grad_dtype)),
              "grad:", tensors, data);
-  writeOwned(stage, static_cast<const char *>(trainer.parameters()),
+  writeOwned(stage, parameters.data(),
              byteWidth(static_cast<sw_rt_dtype>(program.param_dtype)),
              "param:", tensors, data);
   munmap(map, length);

@@ -35,8 +35,9 @@ void fill(const Stage &stage, uint64_t seed, T *parameters) {
 
 } // namespace
 
-void initParameters(const Stage &stage, uint64_t seed, void *parameters) {
-  if (stage.program.param_dtype == SW_RT_F64)
+void initParameters(const Stage &stage, uint64_t seed, sw_rt_dtype dtype,
+                    void *parameters) {
+  if (dtype == SW_RT_F64)
     fill(stage, seed, static_cast<double *>(parameters));
   else
     fill(stage, seed, static_cast<float *>(parameters));

@@ -268,6 +268,7 @@ int run(const sw_rt_program &program, int argc, char **argv) {
   job.mesh = mesh;
   job.timeoutSeconds = options.timeoutSeconds;
   job.threads = options.threads;
+  job.openDevice = deviceFactoryFor(program);
   job.link.latencySeconds = options.linkLatencyMicroseconds * 1e-6;
   job.link.bytesPerSecond = options.linkMegabitsPerSecond * 1e6 / 8;
   const char *backend = mpiRanks > 1 ? "mpi" : "threads";

@@ -1,8 +1,7 @@
 //===- Trainer.cpp - Actions of a step: forward, backward, transfers ------===//
 #include "runtime/src/train/Trainer.h"
+#include "runtime/src/Convert.h"
 #include "runtime/src/train/Init.h"
-
-#include <cstring>
 
 namespace shardwright::runtime {
 
@@ -18,7 +17,8 @@ Trainer::Trainer(sw_rt_context &context, const sw_rt_program &program,
       tokens(static_cast<size_t>(program.sequence * program.micro_batch)),
       labels(tokens.size()), paramWidth(widthOf(program.param_dtype)),
       gradWidth(widthOf(program.grad_dtype)),
-      masterWidth(widthOf(program.master_dtype)) {
+      masterWidth(widthOf(program.master_dtype)),
+      inputBytes(alignArena(static_cast<int64_t>(tokens.size()) * 4)) {
   context.group(context.mesh.all()).axesName = "world";
 }
 
@@ -26,38 +26,59 @@ sw_rt_status Trainer::prepare() {
   std::string why = stage.check();
   if (!why.empty())
     return context.fail(SW_RT_INVALID_ARGUMENT, why);
-  if (!arena.create(stage.tables.arena, why))
+  if (!arena.create(stage.tables.arena, *context.device, why) ||
+      !inputs.create(*context.device, 2 * inputBytes + 8, why))
     return context.fail(SW_RT_OUT_OF_MEMORY, why);
   context.staging.memory = arena.at(Arena::Comm);
   context.staging.limit = arena.bytes(Arena::Comm);
-  context.staging.grows = false;
+  context.staging.grows = !context.device->isHost();
+  return initialState();
+}
 
-  char *parameters = arena.at(Arena::Parameters);
-  initParameters(stage, options.seed, parameters);
-  // This rank's shard of every bucket becomes the master copy; m and v are 0.
+// Parameters are drawn in the precision of their master copy. This rank's shard
+// of every bucket becomes the master; m and v are 0.
+sw_rt_status Trainer::initialState() {
+  const sw_rt_dtype dtype = static_cast<sw_rt_dtype>(program.master_dtype);
+  const int64_t elements = stage.tables.arena.elements;
+  Mirror parameters(*context.device, arena.at(Arena::Parameters),
+                    arena.bytes(Arena::Parameters), /*read=*/false);
+  std::vector<char> drawn;
+  char *source = parameters.data();
+  if (program.param_dtype == program.master_dtype) {
+    initParameters(stage, options.seed, dtype, source);
+  } else {
+    drawn.resize(static_cast<size_t>(elements * masterWidth));
+    source = drawn.data();
+    initParameters(stage, options.seed, dtype, source);
+    if (!convert(dtype, source, static_cast<sw_rt_dtype>(program.param_dtype),
+                 parameters.data(), elements))
+      return context.fail(
+          SW_RT_UNSUPPORTED,
+          std::string("expected parameters in f64, f32 or bf16 with a master "
+                      "in f32 or f64, but got ") +
+              name(static_cast<sw_rt_dtype>(program.param_dtype)) + " with " +
+              name(dtype));
+  }
+  if (sw_rt_status status = parameters.write())
+    return status;
   char *master = arena.at(Arena::Optimizer);
   const int64_t zero = stage.zeroDegree();
   const int64_t me =
       zero > 1 ? context.mesh.coordinate(context.rank(), stage.dpAxis()) : 0;
-  std::memset(master, 0, static_cast<size_t>(arena.bytes(Arena::Optimizer)));
+  if (sw_rt_status status =
+          context.device->fill(master, 0, arena.bytes(Arena::Optimizer)))
+    return status;
   return forEachBlock(
-      [&](const sw_rt_block &block, int64_t elements, uint32_t) {
+      [&](const sw_rt_block &block, int64_t first, uint32_t) {
         for (int32_t b = 0; b < block.num_buckets; ++b) {
           const sw_rt_bucket &bucket = block.buckets[b];
           const int64_t shard = bucket.elements / zero;
-          const int64_t first = elements + bucket.offset;
-          const char *from = parameters + (first + me * shard) * paramWidth;
-          char *to = master + first / zero * masterWidth;
-          if (program.param_dtype == program.master_dtype)
-            std::memcpy(to, from, static_cast<size_t>(shard * masterWidth));
-          else if (program.master_dtype == SW_RT_F64)
-            for (int64_t i = 0; i < shard; ++i)
-              reinterpret_cast<double *>(to)[i] =
-                  reinterpret_cast<const float *>(from)[i];
-          else
-            for (int64_t i = 0; i < shard; ++i)
-              reinterpret_cast<float *>(to)[i] =
-                  static_cast<float>(reinterpret_cast<const double *>(from)[i]);
+          const int64_t at = first + bucket.offset;
+          if (sw_rt_status status = context.device->toDevice(
+                  master + at / zero * masterWidth,
+                  source + (at + me * shard) * masterWidth,
+                  shard * masterWidth))
+            return status;
         }
         return SW_RT_OK;
       });
@@ -66,13 +87,12 @@ sw_rt_status Trainer::prepare() {
 sw_rt_status Trainer::step(int64_t stepNumber, StepResult &out) {
   number = stepNumber;
   loadedMicrobatch = -1;
-  std::memset(loss, 0, sizeof(loss));
-  char *gradients = arena.at(Arena::Gradients);
-  forEachRange(context.pool, arena.bytes(Arena::Gradients),
-               [&](int64_t first, int64_t last) {
-                 std::memset(gradients + first, 0,
-                             static_cast<size_t>(last - first));
-               });
+  if (sw_rt_status status = context.device->fill(loss(), 0, 8))
+    return status;
+  if (sw_rt_status status =
+          context.device->fill(arena.at(Arena::Gradients), 0,
+                               arena.bytes(Arena::Gradients)))
+    return status;
   for (int32_t i = 0; i < stage.tables.num_actions; ++i)
     if (sw_rt_status status = run(stage.tables.actions[i]))
       return status;
@@ -198,9 +218,9 @@ sw_rt_frame Trainer::frameOf(size_t index, const sw_rt_action &action) {
                                  action.slot * stage.tables.arena.slot_bytes +
                                  layer.savedOffset;
   frame.base[SW_RT_BASE_WORKSPACE] = arena.at(Arena::Workspace);
-  frame.base[SW_RT_BASE_TOKENS] = reinterpret_cast<char *>(tokens.data());
-  frame.base[SW_RT_BASE_LABELS] = reinterpret_cast<char *>(labels.data());
-  frame.base[SW_RT_BASE_LOSS] = loss;
+  frame.base[SW_RT_BASE_TOKENS] = deviceTokens();
+  frame.base[SW_RT_BASE_LABELS] = deviceLabels();
+  frame.base[SW_RT_BASE_LOSS] = loss();
   return frame;
 }
 
@@ -234,6 +254,13 @@ sw_rt_status Trainer::loadBatch(int32_t microbatch) {
                                       "' to be below the vocabulary of " +
                                       std::to_string(program.vocab) +
                                       ", but got " + std::to_string(outside));
+  const int64_t bytes = static_cast<int64_t>(tokens.size()) * 4;
+  if (sw_rt_status status =
+          context.device->toDevice(deviceTokens(), tokens.data(), bytes))
+    return status;
+  if (sw_rt_status status =
+          context.device->toDevice(deviceLabels(), labels.data(), bytes))
+    return status;
   loadedMicrobatch = microbatch;
   return SW_RT_OK;
 }

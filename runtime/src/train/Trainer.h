@@ -32,8 +32,8 @@ public:
   const Stage &getStage() const { return stage; }
   const Arena &getArena() const { return arena; }
   /// Reduced, unclipped gradients of the last step.
-  const void *gradients() const { return arena.at(Arena::Gradients); }
-  const void *parameters() const { return arena.at(Arena::Parameters); }
+  char *gradients() const { return arena.at(Arena::Gradients); }
+  char *parameters() const { return arena.at(Arena::Parameters); }
 
 private:
   sw_rt_status run(const sw_rt_action &action);
@@ -42,6 +42,10 @@ private:
   sw_rt_status call(sw_rt_function function, sw_rt_phase phase,
                     const Layer &layer, sw_rt_frame &frame);
   sw_rt_status loadBatch(int32_t microbatch);
+  sw_rt_status initialState();
+  char *deviceTokens() const { return inputs.at(); }
+  char *deviceLabels() const { return inputs.at() + inputBytes; }
+  char *loss() const { return inputs.at() + 2 * inputBytes; }
   sw_rt_frame frameOf(size_t layer, const sw_rt_action &action);
   char *stream(size_t layer, int32_t slot) const;
   char *streamOut(size_t layer, int32_t slot) const;
@@ -52,8 +56,9 @@ private:
   sw_rt_status reduceBlock(const sw_rt_block &block, int64_t elements,
                            uint32_t owners);
   sw_rt_status finishStep();
-  double squaredNorm();
-  void updateBlock(const sw_rt_block &block, int64_t elements, double scale);
+  sw_rt_status squaredNorm(double &sum);
+  sw_rt_status updateBlock(const sw_rt_block &block, int64_t elements,
+                           double scale);
   sw_rt_status gatherBlock(const sw_rt_block &block, int64_t elements);
   /// Visits the blocks of the layers, then the shared one.
   template <typename Visit> sw_rt_status forEachBlock(const Visit &visit);
@@ -65,12 +70,12 @@ private:
   Batches batches;
   Stage stage;
   Arena arena;
-  std::vector<int32_t> tokens, labels;
+  std::vector<int32_t> tokens, labels; ///< of one microbatch
+  DeviceMemory inputs; ///< tokens, labels, and the loss: one stat value
   int32_t loadedMicrobatch = -1;
-  alignas(8) char loss[8] = {}; ///< one stat value
   int64_t number = 0;           ///< of the step
   StepResult result;
-  int64_t paramWidth, gradWidth, masterWidth;
+  int64_t paramWidth, gradWidth, masterWidth, inputBytes;
 };
 
 template <typename Visit>

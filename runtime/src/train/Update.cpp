@@ -1,7 +1,7 @@
 //===- Update.cpp - End of a step: reduce, norm, clip, update, gather -----===//
-#include "runtime/src/compute/SumOfSquares.h"
 #include "runtime/src/train/Trainer.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace shardwright::runtime {
@@ -24,8 +24,9 @@ sw_rt_status Trainer::reduceBlock(const sw_rt_block &block, int64_t elements,
     auto reduceOver = [&](Group &group) {
       return group.members.size() < 2
                  ? SW_RT_OK
-                 : allReduce(context, group, dtype, SW_RT_SUM, gradient,
-                             gradient, bucket.elements);
+                 : context.device->collective({Call::AllReduce, &group, -1,
+                                               dtype, SW_RT_SUM, gradient,
+                                               gradient, bucket.elements});
     };
     if (bucket.extra_reduce_axes)
       if (sw_rt_status status =
@@ -52,29 +53,23 @@ sw_rt_status Trainer::reduceBlock(const sw_rt_block &block, int64_t elements,
   return SW_RT_OK;
 }
 
-double Trainer::squaredNorm() {
-  double sum = 0;
+sw_rt_status Trainer::squaredNorm(double &sum) {
+  std::vector<DeviceRange> ranges;
   stage.forEachParameter([&](const ParameterView &view) {
     const ElementRange range = stage.ownedRange(view);
-    const char *gradient =
-        arena.at(Arena::Gradients) +
-        (view.blockElements + view.parameter->offset) * gradWidth;
     // Gradients of padding are 0: they may be added.
-    const int64_t count = range.last - range.first;
-    if (program.grad_dtype == SW_RT_F64)
-      sum += sumOfSquares(
-          context.pool,
-          reinterpret_cast<const double *>(gradient) + range.first, count);
-    else
-      sum += sumOfSquares(
-          context.pool,
-          reinterpret_cast<const float *>(gradient) + range.first, count);
+    ranges.push_back(
+        {arena.at(Arena::Gradients) +
+             (view.blockElements + view.parameter->offset + range.first) *
+                 gradWidth,
+         range.last - range.first});
   });
-  return sum;
+  return context.device->sumOfSquares(
+      static_cast<sw_rt_dtype>(program.grad_dtype), ranges, sum);
 }
 
-void Trainer::updateBlock(const sw_rt_block &block, int64_t elements,
-                          double scale) {
+sw_rt_status Trainer::updateBlock(const sw_rt_block &block, int64_t elements,
+                                  double scale) {
   const int64_t zero = stage.zeroDegree();
   const int64_t me =
       zero > 1 ? context.mesh.coordinate(context.rank(), stage.dpAxis()) : 0;
@@ -95,15 +90,13 @@ void Trainer::updateBlock(const sw_rt_block &block, int64_t elements,
                                scale,
                                1 - std::pow(options.beta1, t),
                                1 - std::pow(options.beta2, t)};
-    const char *gradients = arena.at(Arena::Gradients) + own * gradWidth;
-    char *parameters = arena.at(Arena::Parameters) + own * paramWidth;
-    forEachRange(context.pool, shard, [&](int64_t begin, int64_t end) {
-      char *state = master + begin * masterWidth;
-      program.update(state, state + stateBytes, state + 2 * stateBytes,
-                     gradients + begin * gradWidth,
-                     parameters + begin * paramWidth, end - begin, scalars);
-    });
+    if (sw_rt_status status = context.device->update(
+            {master, master + stateBytes, master + 2 * stateBytes,
+             arena.at(Arena::Gradients) + own * gradWidth,
+             arena.at(Arena::Parameters) + own * paramWidth, shard, scalars}))
+      return status;
   }
+  return SW_RT_OK;
 }
 
 sw_rt_status Trainer::gatherBlock(const sw_rt_block &block, int64_t elements) {
@@ -125,14 +118,20 @@ sw_rt_status Trainer::gatherBlock(const sw_rt_block &block, int64_t elements) {
 
 sw_rt_status Trainer::finishStep() {
   context.phase = SW_RT_UPDATE;
-  double sums[2] = {squaredNorm(), 0};
+  double sums[2] = {0, 0};
+  if (sw_rt_status status = squaredNorm(sums[0]))
+    return status;
   // The loss of a data rank is whole on each of its other ranks: one counts.
   const uint32_t others =
       context.mesh.all() & ~stage.dpAxis() & ~stage.axis(program.pp_axis);
-  if (stage.isLast() && context.mesh.coordinate(context.rank(), others) == 0)
+  if (stage.isLast() && context.mesh.coordinate(context.rank(), others) == 0) {
+    alignas(8) char value[8];
+    if (sw_rt_status status = context.device->toHost(value, loss(), 8))
+      return status;
     sums[1] = program.stat_dtype == SW_RT_F64
-                  ? *reinterpret_cast<const double *>(loss)
-                  : *reinterpret_cast<const float *>(loss);
+                  ? *reinterpret_cast<const double *>(value)
+                  : *reinterpret_cast<const float *>(value);
+  }
   if (context.mesh.ranks() > 1)
     if (sw_rt_status status =
             allReduce(context, context.group(context.mesh.all()), SW_RT_F64,
@@ -153,8 +152,7 @@ sw_rt_status Trainer::finishStep() {
           : 1.0;
   sw_rt_status status =
       forEachBlock([&](const sw_rt_block &block, int64_t elements, uint32_t) {
-        updateBlock(block, elements, scale);
-        return SW_RT_OK;
+        return updateBlock(block, elements, scale);
       });
   if (status == SW_RT_OK && stage.zeroDegree() > 1)
     status =

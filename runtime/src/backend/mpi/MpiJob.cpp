@@ -4,7 +4,6 @@
 #include "runtime/src/compute/Blas.h"
 
 #include <cstdlib>
-#include <new>
 
 namespace shardwright::runtime {
 
@@ -57,17 +56,7 @@ JobResult runOnMpi(const JobOptions &options, const RankFunction &function) {
                           : size == 1     ? coresOfProcess()
                                           : 1;
   context.pool.resize(static_cast<int>(threads));
-  try {
-    result.status = function(context);
-  } catch (const std::bad_alloc &) {
-    result.status =
-        context.fail(SW_RT_OUT_OF_MEMORY,
-                     "expected memory for rank " + std::to_string(rank) +
-                         " to suffice, but an allocation failed");
-  }
-  if (result.status != SW_RT_OK && context.status == SW_RT_OK)
-    result.status =
-        context.fail(result.status, "rank " + std::to_string(rank) + " failed");
+  result.status = runOnDevice(options, context, function);
   result.message = context.error;
   result.reports = result.status != SW_RT_ABORTED;
   return result;
