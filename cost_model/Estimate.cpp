@@ -57,9 +57,12 @@ struct BlockTimes {
 
 /// Reduction and gathering of one block, bucket by bucket (D8).
 BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
-                      const ParameterBlock &block) {
+                      const Profile &profile, const ParameterBlock &block) {
   BlockTimes times;
-  const int64_t gradWidth = byteWidth(plan.dtypes.grad);
+  const int64_t gradWidth =
+      profile.reducedGradientBytes > 0
+          ? static_cast<int64_t>(profile.reducedGradientBytes)
+          : byteWidth(plan.dtypes.grad);
   const int64_t paramWidth = byteWidth(plan.dtypes.param);
   for (const Bucket &bucket : block.buckets) {
     const Placement data = placementOf(plan, hardware, bucket.dataAxes);
@@ -69,13 +72,18 @@ BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
           collectiveTime(hardware, Collective::AllReduce, gradient,
                          placeGroup(degree(plan, bucket.extraReduceAxes), 1,
                                     hardware.ranksPerNode()));
-    if (plan.zero == 0) {
-      times.reduce +=
-          collectiveTime(hardware, Collective::AllReduce, gradient, data);
+    if (data.ranks > 1)
+      times.reduce += memoryTime(
+          hardware.device, KernelClass::Elementwise,
+          Bytes(static_cast<int64_t>(static_cast<double>(bucket.elements) *
+                                     profile.reductionTraffic)));
+    times.reduce += collectiveTime(hardware,
+                                   plan.zero == 0 || profile.allReduceUnderZero
+                                       ? Collective::AllReduce
+                                       : Collective::ReduceScatter,
+                                   gradient, data);
+    if (plan.zero == 0)
       continue;
-    }
-    times.reduce +=
-        collectiveTime(hardware, Collective::ReduceScatter, gradient, data);
     times.gather += collectiveTime(
         hardware, Collective::AllGather,
         Bytes(checkedMul(bucket.elements / bucket.shards, paramWidth)), data);
@@ -168,7 +176,7 @@ private:
                  layer, run.count);
       const ParameterBlock &block =
           cache.facts(program, plan, kind, run.recompute).block;
-      const BlockTimes times = blockTimes(plan, hardware, block);
+      const BlockTimes times = blockTimes(plan, hardware, profile, block);
       const double count = static_cast<double>(run.count);
       sum.reduce += count * times.reduce;
       sum.largestReduce = maximum(sum.largestReduce, times.reduce);
@@ -195,7 +203,7 @@ private:
         continue;
       const ParameterBlock &block =
           cache.shared(program, plan, static_cast<int64_t>(stage));
-      const BlockTimes times = blockTimes(plan, hardware, block);
+      const BlockTimes times = blockTimes(plan, hardware, profile, block);
       work[stage].reduce += times.reduce;
       work[stage].largestReduce =
           maximum(work[stage].largestReduce, times.reduce);
@@ -382,7 +390,7 @@ Bytes frameworkBytes(const Program &program, const Hardware &hardware,
       bytes += profile.loss.saved * static_cast<double>(program.sequence) *
                static_cast<double>(plan.microBatch) *
                static_cast<double>(paddedVocab(program.vocab, plan.tp)) /
-               static_cast<double>(plan.tp);
+               (profile.gatherLogits ? 1.0 : static_cast<double>(plan.tp));
     if (!takesStream(kind) || !givesStream(kind))
       continue;
     const double held = static_cast<double>(slots * run.count);

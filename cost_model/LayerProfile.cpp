@@ -82,6 +82,8 @@ public:
       }
     }
     addCollectives();
+    if (profile.gatherLogits && plan.tp > 1)
+      addLogitsGather();
     return time;
   }
 
@@ -302,8 +304,11 @@ private:
       return Seconds(0);
     if (const EagerTraffic *eager = eagerTraffic(op)) {
       double perElement = backward ? eager->backward : eager->forward;
-      if (op.space.kernel == KernelClass::CrossEntropy)
+      if (op.space.kernel == KernelClass::CrossEntropy) {
         perElement /= lossReaders();
+        if (profile.gatherLogits && eager == &profile.loss)
+          perElement *= static_cast<double>(plan.tp);
+      }
       if (perElement > 0) {
         const Value &input = function.values[op.operands[0]];
         const double elements =
@@ -367,6 +372,19 @@ private:
                                                   : time.finishes) += cost;
       }
     }
+  }
+
+  /// Forward, the ranks of a tensor group exchange their parts of the logits.
+  void addLogitsGather() {
+    if (backward)
+      return;
+    for (size_t i = 0; i < function.ops.size(); ++i)
+      if (eagerTraffic(function.ops[i]) == &profile.loss) {
+        time.gathers += collectiveTime(
+            hardware, Collective::AllGather, operandBytes(i, 0),
+            placeGroup(plan.tp, 1, hardware.ranksPerNode()));
+        return;
+      }
   }
 
   /// Copies of a token that the rows of this function are.

@@ -57,6 +57,16 @@ struct Profile {
   /// the receiver inside its node.
   bool scatterTransfers = false;
 
+  /// ZeRO 1 sums whole gradients on every rank, instead of leaving each rank
+  /// its part of the sum.
+  bool allReduceUnderZero = false;
+  /// Width of a gradient on the wire (0: as it is stored), and memory traffic
+  /// of an element before and after: flattening, scaling, casts.
+  double reducedGradientBytes = 0, reductionTraffic = 0;
+  /// The logits are gathered: every rank of a tensor group computes the loss
+  /// over the whole vocabulary.
+  bool gatherLogits = false;
+
   /// Of ops that the framework spells out in small kernels, f32 copies
   /// included. Norm: backward with the gradient of its weight. Loss: everything
   /// that reads the logits.

@@ -92,6 +92,16 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
     overlap.finish();
   }
   result.scatterTransfers = object.boolean("scatter_transfers");
+  result.gatherLogits = object.boolean("gather_logits");
+  {
+    JsonObject reduction = object.child("reduction");
+    result.allReduceUnderZero = reduction.boolean("all_reduce_under_zero");
+    result.reducedGradientBytes = reduction.number("wire_bytes", 0, 8);
+    result.reductionTraffic =
+        reduction.number("traffic_bytes", 0, maxPerElement);
+    reduction.source();
+    reduction.finish();
+  }
   {
     JsonObject host = object.child("host");
     result.launch = Seconds(host.number("operator_seconds", 0, 1));

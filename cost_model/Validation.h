@@ -52,6 +52,7 @@ struct ValidationRow {
   std::optional<bool> bf16Gradients;
   std::optional<double> stepSeconds, memoryGib;
   bool outOfMemory = false;
+  bool peer = false; ///< another simulator predicted it too
 };
 
 /// Reads JSON lines. Blank lines are skipped; unknown, missing and duplicate
@@ -72,14 +73,14 @@ std::string validationCase(const ValidationRow &row, const Program &program,
 std::string unsupportedReason(const ValidationRow &row);
 
 struct ValidationOutcome {
-  std::string id, set;
+  std::string id, set, grade;
   std::string gpu, kind, precision, framework; ///< kind: dense or experts
   std::string problem;     ///< equal for layouts of one model on one cluster
   std::string memoryKind;  ///< how the source took memory; empty: not stated
   std::string unsupported; ///< empty if predicted
   std::string cluster, profile;
   std::string configuration; ///< equal for repeats of one configuration
-  bool headline = true;
+  bool headline = true, peer = false;
   std::optional<double> measuredSeconds, predictedSeconds;
   std::optional<double> measuredGib, predictedGib;
   bool measuredFits = true;
@@ -88,7 +89,7 @@ struct ValidationOutcome {
 
   /// predicted / measured - 1, of the step time.
   std::optional<double> error() const;
-  /// The same of memory, if its kind is stated.
+  /// The same of memory.
   std::optional<double> memoryError() const;
 };
 
@@ -101,6 +102,8 @@ struct ErrorStatistics {
 };
 
 ErrorStatistics statisticsOf(std::vector<double> errors);
+/// Linear between the values; there is one at least.
+double quantile(std::vector<double> values, double share);
 
 /// What a group of rows says; rows that are no headline are not counted.
 struct ValidationGroup {
@@ -118,6 +121,9 @@ struct ValidationGroup {
   int64_t problems = 0;
   double medianSpearman = 0, medianRegret = 0, maximumRegret = 0;
 };
+
+ValidationGroup groupOf(std::string name,
+                        const std::vector<const ValidationOutcome *> &rows);
 
 enum class ValidationBy { Set, Gpu, Kind, Precision, Framework };
 

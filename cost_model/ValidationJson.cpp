@@ -1,6 +1,6 @@
 //===- ValidationJson.cpp - Rows of measured runs, report -----------------===//
 #include "cost_model/JsonReader.h"
-#include "cost_model/Validation.h"
+#include "cost_model/ValidationGoals.h"
 
 namespace shardwright::cost {
 namespace {
@@ -152,6 +152,7 @@ void readRow(JsonObject object, ValidationRow &row) {
   readMeasured(object.child("measured"), row);
   row.layoutKnown = optionalBoolean(object, "layout_known", true);
   row.headline = optionalBoolean(object, "headline", true);
+  row.peer = object.has("peer_prediction");
   for (const char *key :
        {"precision_text", "recompute_text", "schedule", "notes", "check",
         "release", "peer_prediction", "why_not_headline"})
@@ -176,6 +177,17 @@ nlohmann::json statisticsJson(const ErrorStatistics &statistics) {
     object["maximum_absolute_error"] = statistics.maximum;
     object["median_signed_error"] = statistics.signedMedian;
   }
+  return object;
+}
+
+nlohmann::json goalJson(const Goal &goal) {
+  nlohmann::json object = {{"name", goal.name}, {"count", goal.count}};
+  for (const GoalFigure &figure : goal.figures)
+    object["figures"][figure.name] = {{"reached", figure.reached},
+                                      {"must", figure.must},
+                                      {"aim", figure.aim},
+                                      {"meets_must", figure.meetsMust()},
+                                      {"meets_aim", figure.meetsAim()}};
   return object;
 }
 
@@ -260,6 +272,9 @@ std::string validationJson(const ValidationReport &report) {
   root["summary"]["sources"] = {{"count", report.sources},
                                 {"median_of_medians", report.medianOfMedians},
                                 {"worst_median", report.worstMedian}};
+  root["goals"] = nlohmann::json::array();
+  for (const Goal &goal : runGoals(report.rows))
+    root["goals"].push_back(goalJson(goal));
   root["unsupported"] = nlohmann::json::object();
   for (const auto &[reason, count] : report.unsupported)
     root["unsupported"][reason] = count;

@@ -8,15 +8,6 @@
 namespace shardwright::cost {
 namespace {
 
-double quantile(std::vector<double> values, double share) {
-  std::sort(values.begin(), values.end());
-  const double position = share * static_cast<double>(values.size() - 1);
-  const size_t below = static_cast<size_t>(position);
-  const size_t above = std::min(below + 1, values.size() - 1);
-  return values[below] + (position - static_cast<double>(below)) *
-                             (values[above] - values[below]);
-}
-
 using Repeats = std::map<std::string, std::vector<double>>;
 
 /// One error per configuration: the median of its repeats.
@@ -94,36 +85,6 @@ void addRanking(ValidationGroup &group,
   group.maximumRegret = *std::max_element(regret.begin(), regret.end());
 }
 
-ValidationGroup groupOf(std::string name,
-                        const std::vector<const ValidationOutcome *> &rows) {
-  ValidationGroup group;
-  group.name = std::move(name);
-  Repeats times, memories;
-  for (const ValidationOutcome *row : rows) {
-    ++group.rows;
-    if (!row->unsupported.empty())
-      continue;
-    ++group.predicted;
-    if (row->predictedFits) {
-      if (row->measuredFits) {
-        ++group.fitting;
-        group.fittingRight += *row->predictedFits;
-      } else {
-        ++group.outOfMemory;
-        group.outOfMemoryRight += !*row->predictedFits;
-      }
-    }
-    if (const std::optional<double> error = row->error())
-      times[row->configuration].push_back(*error);
-    if (const std::optional<double> error = row->memoryError())
-      memories[row->configuration].push_back(*error);
-  }
-  group.time = statisticsOf(times);
-  group.memory = statisticsOf(memories);
-  addRanking(group, rows);
-  return group;
-}
-
 std::string keyOf(const ValidationOutcome &outcome, ValidationBy by) {
   switch (by) {
   case ValidationBy::Set:
@@ -141,6 +102,15 @@ std::string keyOf(const ValidationOutcome &outcome, ValidationBy by) {
 }
 
 } // namespace
+
+double quantile(std::vector<double> values, double share) {
+  std::sort(values.begin(), values.end());
+  const double position = share * static_cast<double>(values.size() - 1);
+  const size_t below = static_cast<size_t>(position);
+  const size_t above = std::min(below + 1, values.size() - 1);
+  return values[below] + (position - static_cast<double>(below)) *
+                             (values[above] - values[below]);
+}
 
 ErrorStatistics statisticsOf(std::vector<double> errors) {
   ErrorStatistics result;
@@ -172,6 +142,37 @@ std::optional<double> ValidationGroup::falseFits() const {
     return std::nullopt;
   return 1 - static_cast<double>(outOfMemoryRight) /
                  static_cast<double>(outOfMemory);
+}
+
+ValidationGroup groupOf(std::string name,
+                        const std::vector<const ValidationOutcome *> &rows) {
+  ValidationGroup group;
+  group.name = std::move(name);
+  Repeats times, memories;
+  for (const ValidationOutcome *row : rows) {
+    ++group.rows;
+    if (!row->unsupported.empty())
+      continue;
+    ++group.predicted;
+    if (row->predictedFits) {
+      if (row->measuredFits) {
+        ++group.fitting;
+        group.fittingRight += *row->predictedFits;
+      } else {
+        ++group.outOfMemory;
+        group.outOfMemoryRight += !*row->predictedFits;
+      }
+    }
+    if (const std::optional<double> error = row->error())
+      times[row->configuration].push_back(*error);
+    if (const std::optional<double> error = row->memoryError();
+        error && !row->memoryKind.empty())
+      memories[row->configuration].push_back(*error);
+  }
+  group.time = statisticsOf(times);
+  group.memory = statisticsOf(memories);
+  addRanking(group, rows);
+  return group;
 }
 
 void groupOutcomes(ValidationReport &report, ValidationBy by) {

@@ -4,7 +4,7 @@
 #include "cost_model/Constants.h"
 #include "cost_model/Measured.h"
 #include "cost_model/Report.h"
-#include "cost_model/Validation.h"
+#include "cost_model/ValidationGoals.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Inputs.h"
 
@@ -132,6 +132,25 @@ void printDecisions(const ValidationReport &validation, std::ostream &out) {
     out << layouts.text() << "\n";
 }
 
+/// What is wanted and what is reached, a line a figure.
+void printGoals(const std::vector<Goal> &goals, std::ostream &out) {
+  if (goals.empty())
+    return;
+  using Align = Table::Align;
+  Table table({"goal", "of", "figure", "reached", "must", "aim", ""},
+              {Align::Left, Align::Right, Align::Left, Align::Right,
+               Align::Right, Align::Right, Align::Left});
+  for (const Goal &goal : goals)
+    for (const GoalFigure &figure : goal.figures)
+      table.add({goal.name, std::to_string(goal.count), figure.name,
+                 percentText(figure.reached), percentText(figure.must),
+                 percentText(figure.aim),
+                 figure.meetsAim()    ? "aim"
+                 : figure.meetsMust() ? "met"
+                                      : "missed"});
+  out << "\n" << table.text();
+}
+
 void printReport(const ValidationReport &validation, int64_t worst,
                  std::ostream &out) {
   using Align = Table::Align;
@@ -169,6 +188,7 @@ void printReport(const ValidationReport &validation, int64_t worst,
                  optionalGib(rows[i]->predictedGib), rows[i]->profile});
     out << "\n" << table.text();
   }
+  printGoals(runGoals(validation.rows), out);
   out << "\nerror: predicted / measured - 1; repeats of one configuration "
          "count "
          "once, by their median\n";
@@ -183,7 +203,8 @@ void printConstants(std::ostream &out) {
   out << table.text();
 }
 
-void printMeasured(const MeasuredReport &measured, std::ostream &out) {
+void printMeasured(const MeasuredReport &measured,
+                   const std::vector<Goal> &goals, std::ostream &out) {
   Table table({"measured", "rows", "predicted", "compared", "mean |error|",
                "median", "p90", "max", "bias"});
   for (const auto &[name, errors] : measured.groups)
@@ -192,6 +213,7 @@ void printMeasured(const MeasuredReport &measured, std::ostream &out) {
   addErrors(table, "all", static_cast<int64_t>(measured.rows.size()),
             measured.summary.configurations, measured.summary);
   out << table.text();
+  printGoals(goals, out);
   if (measured.unsupported.empty())
     return;
   Table reasons({"rows", "not compared because"},
@@ -201,12 +223,13 @@ void printMeasured(const MeasuredReport &measured, std::ostream &out) {
   out << "\n" << reasons.text();
 }
 
+using Goals = std::vector<Goal> (*)(const MeasuredReport &);
 using Compare = bool (*)(std::string_view, std::string_view, MeasuredReport &,
                          Failure &);
 
 /// Whether all files could be read.
 bool compareFiles(const std::vector<std::string> &files, Compare compare,
-                  bool json, Streams streams, Failure &failure) {
+                  Goals goals, bool json, Streams streams, Failure &failure) {
   if (files.empty())
     return true;
   MeasuredReport measured;
@@ -219,7 +242,7 @@ bool compareFiles(const std::vector<std::string> &files, Compare compare,
   if (json)
     streams.out << measuredJson(measured) << "\n";
   else
-    printMeasured(measured, streams.out);
+    printMeasured(measured, goals(measured), streams.out);
   return true;
 }
 
@@ -227,10 +250,10 @@ ExitCode runValidate(const ValidateOptions &options, Streams streams) {
   Failure failure;
   if (options.constants)
     printConstants(streams.out);
-  if (!compareFiles(options.collectives, compareCollectives, options.json,
-                    streams, failure) ||
-      !compareFiles(options.kernels, compareKernels, options.json, streams,
-                    failure))
+  if (!compareFiles(options.collectives, compareCollectives, collectiveGoals,
+                    options.json, streams, failure) ||
+      !compareFiles(options.kernels, compareKernels, kernelGoals, options.json,
+                    streams, failure))
     return report(failure, streams.err);
   if (options.files.empty()) {
     if (options.constants || !options.collectives.empty() ||

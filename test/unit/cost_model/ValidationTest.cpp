@@ -93,6 +93,11 @@ TEST_CASE(
   CHECK(profileOf(edited(line(), "2022}", "2021}")).name == "megatron-2021");
   CHECK(profileOf(edited(line(), "2022}", "2023}")).name ==
         "megatron-flash-2023");
+  CHECK(profileOf(edited(edited(line(), "2022}", "2023}"),
+                         "\"precision\":",
+                         "\"attention_kernel\": \"flash_attention2\", "
+                         "\"precision\":"))
+            .name == "scaling-2023");
   const std::string core =
       edited(line(), "\"framework\": \"megatron\"",
              "\"framework\": \"megatron-core\", \"features\": {\"dp_overlap\": "
