@@ -16,21 +16,29 @@ namespace shardwright::codegen {
 
 static constexpr const char *kRuntimeName = "libshardwright_rt.a";
 
-bool findRuntime(std::string &path, cost::Failure &failure) {
-  SmallString<256> beside(sys::fs::getMainExecutable(
+/// `folder` as seen from the folder of the running tool, with the runtime's name.
+static std::string besideTool(StringRef folder) {
+  SmallString<256> path(sys::fs::getMainExecutable(
       nullptr, reinterpret_cast<void *>(&findRuntime)));
-  sys::path::remove_filename(beside);
-  sys::path::append(beside, "..", "lib", kRuntimeName);
-  sys::path::remove_dots(beside, /*remove_dot_dot=*/true);
-  for (StringRef candidate : {StringRef(beside), StringRef(SHARDWRIGHT_RUNTIME)})
+  sys::path::remove_filename(path);
+  sys::path::append(path, folder, kRuntimeName);
+  sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+  return path.str().str();
+}
+
+bool findRuntime(std::string &path, cost::Failure &failure) {
+  // Never an absolute path: an installed tree may be moved.
+  const std::string built = besideTool("../lib");
+  const std::string installed = besideTool(SHARDWRIGHT_LIBRARIES);
+  for (const std::string &candidate : {installed, built})
     if (sys::fs::exists(candidate)) {
-      path = candidate.str();
+      path = candidate;
       return true;
     }
   failure = {cost::FailureKind::Bug,
-             {"expected the runtime '" + beside.str().str() + "' or '" +
-              SHARDWRIGHT_RUNTIME + "', but got neither: build or install " +
-              "shardwright_rt"}};
+             {"expected the runtime '" + installed + "'" +
+              (built == installed ? "" : " or '" + built + "'") +
+              ", but it does not exist: build or install shardwright_rt"}};
   return false;
 }
 

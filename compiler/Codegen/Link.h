@@ -8,8 +8,8 @@
 
 namespace shardwright::codegen {
 
-/// Path of the runtime's static library: beside the running tool
-/// (../lib/libshardwright_rt.a), else where it was configured.
+/// Path of the runtime's static library, found from where the running tool is:
+/// in the library folder that bin/ was installed with, or in ../lib.
 bool findRuntime(std::string &path, cost::Failure &failure);
 
 /// Links `object`, the runtime, OpenBLAS and the math libraries into the

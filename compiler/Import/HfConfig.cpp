@@ -233,6 +233,17 @@ bool parseHfConfig(std::string_view text, const std::string &file,
   return checkSpec(spec, failure);
 }
 
+std::string configFile(const std::string &path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path folder(path), usual = folder / "config.json",
+                               meta = folder / "params.json";
+  if (!fs::is_directory(folder, error))
+    return path;
+  return (!fs::exists(usual, error) && fs::exists(meta, error) ? meta : usual)
+      .string();
+}
+
 bool readHfConfig(const std::string &path, ModelSpec &spec,
                   cost::Failure &failure) {
   namespace fs = std::filesystem;
@@ -245,10 +256,7 @@ bool readHfConfig(const std::string &path, ModelSpec &spec,
   if (path.empty())
     return fail("expected a config.json or its folder, but got an empty path");
   if (fs::is_directory(file, error)) {
-    const fs::path folder = file;
-    file = folder / "config.json";
-    if (!fs::exists(file, error) && fs::exists(folder / "params.json", error))
-      file = folder / "params.json";
+    file = configFile(path);
     if (!fs::exists(file, error))
       return fail(path + ": expected a folder with a config.json, but it has "
                          "none");

@@ -18,10 +18,12 @@ namespace shardwright {
 /// a params.json of Meta's Llama.
 bool readHfConfig(const std::string &path, ModelSpec &spec,
                   cost::Failure &failure);
-
 /// Same, of a text; `file` names it in messages.
 bool parseHfConfig(std::string_view text, const std::string &file,
                    ModelSpec &spec, cost::Failure &failure);
+
+/// The file that readHfConfig reads for `path`, whether or not it exists.
+std::string configFile(const std::string &path);
 
 /// Checks what must hold among the sizes of a spec that was not read from a
 /// file, and derives attentionScale if it is 0.
