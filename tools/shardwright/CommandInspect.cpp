@@ -1,5 +1,7 @@
 //===- CommandInspect.cpp - What a model is -------------------------------===//
 
+#include "cost_model/Json.h"
+#include "cost_model/ModelParts.h"
 #include "cost_model/Report.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Inputs.h"
@@ -7,11 +9,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
-#include <map>
 #include <memory>
 #include <ostream>
-#include <set>
 
 namespace shardwright::tools {
 
@@ -20,56 +19,40 @@ using namespace cost;
 namespace {
 
 struct InspectOptions {
-  std::string model;
+  std::string model, programFile;
   int64_t sequence = 0;
   bool json = false;
 };
 
-/// Parameters of one kind and segment, over all its layers.
-struct Part {
-  std::string kind;
-  std::string segment;
-  int64_t layers = 0;
-  int64_t perLayer = 0;
+/// The parts of one kind and segment, together.
+struct Group {
+  const ModelPart *first = nullptr;
+  std::vector<const ModelPart *> parts;
+  int64_t parameters = 0; ///< of all layers
+  double flops = 0;       ///< of all layers, forward, per token
 };
 
-/// Runs of the stack, those of a kind together: alternating kinds are listed
-/// once.
-std::vector<Run> kindsOf(const Program &program) {
-  std::vector<Run> kinds;
-  for (const Run &run : program.stack) {
-    auto same = std::find_if(kinds.begin(), kinds.end(), [&](const Run &other) {
-      return other.kind == run.kind;
-    });
-    if (same == kinds.end())
-      kinds.push_back(run);
-    else
-      same->count += run.count;
+std::vector<Group> groupsOf(const std::vector<ModelPart> &parts) {
+  std::vector<Group> groups;
+  for (const ModelPart &part : parts) {
+    if (groups.empty() || groups.back().first->kind != part.kind ||
+        groups.back().first->segment != part.segment)
+      groups.push_back({&part, {}, 0, 0});
+    Group &group = groups.back();
+    group.parts.push_back(&part);
+    group.parameters += part.allParameters();
+    group.flops += part.allFlops();
   }
-  return kinds;
+  return groups;
 }
 
-/// Shared tensors count in the first kind that has them.
-std::vector<Part> partsOf(const Program &program) {
-  std::vector<Part> parts;
-  std::set<std::string> shared;
-  for (const Run &run : kindsOf(program)) {
-    const Kind &kind = program.kinds[run.kind];
-    std::map<Segment, int64_t> bySegment;
-    for (const Parameter &parameter : kind.parameters)
-      if (parameter.shared.empty() || shared.insert(parameter.shared).second)
-        bySegment[parameter.segment] += elementCount(parameter);
-    for (const auto &[segment, count] : bySegment)
-      parts.push_back({kind.name, std::string(name(segment)), run.count, count});
-  }
-  return parts;
-}
+double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 std::string shapeText(const std::vector<int64_t> &shape) {
   std::string text;
   for (int64_t size : shape)
     text += (text.empty() ? "" : " x ") + std::to_string(size);
-  return text.empty() ? "scalar" : text;
+  return text;
 }
 
 std::vector<int64_t> sizes(const std::vector<Dim> &dims) {
@@ -91,19 +74,41 @@ const char *describe(FlopsConvention convention) {
   return "";
 }
 
+double forwardFlops(const Program &program) {
+  return modelFlopsPerToken(program, FlopsConvention::CausalHalved) / 3;
+}
+
 Json inspectJson(const Program &program, const std::string &sha256) {
-  Json parts = Json::array();
-  for (const Part &part : partsOf(program))
-    parts.push_back({{"kind", part.kind},
-                     {"part", part.segment},
-                     {"layers", part.layers},
-                     {"parameters_per_layer", part.perLayer},
-                     {"parameters", part.layers * part.perLayer}});
+  const int64_t total = parameterCount(program);
+  const double flops = forwardFlops(program);
+  const std::vector<ModelPart> all = modelParts(program);
+  Json parts = Json::array(), rows = Json::array();
+  for (const Group &group : groupsOf(all)) {
+    const int64_t layers = group.first->layers;
+    parts.push_back(
+        {{"kind", group.first->kind},
+         {"part", name(group.first->segment)},
+         {"layers", layers},
+         {"parameters_per_layer", group.parameters / layers},
+         {"parameters", group.parameters},
+         {"parameters_share",
+          share(static_cast<double>(group.parameters), static_cast<double>(total))},
+         {"forward_flops_per_token", group.flops},
+         {"forward_flops_share", share(group.flops, flops)}});
+    for (const ModelPart *part : group.parts)
+      rows.push_back({{"kind", part->kind},
+                      {"part", name(part->segment)},
+                      {"name", part->name},
+                      {"layers", part->layers},
+                      {"shape", part->shape},
+                      {"parameters", part->allParameters()},
+                      {"forward_flops_per_token", part->allFlops()}});
+  }
   Json stack = Json::array();
   for (const Run &run : program.stack)
     stack.push_back(Json::array({program.kinds[run.kind].name, run.count}));
   Json tensors = Json::array();
-  for (const Run &run : kindsOf(program))
+  for (const Run &run : runsByKind(program))
     for (const Parameter &parameter : program.kinds[run.kind].parameters) {
       Json tensor = {{"name", parameter.hfName},
                      {"kind", program.kinds[run.kind].name},
@@ -116,7 +121,6 @@ Json inspectJson(const Program &program, const std::string &sha256) {
         tensor["shared"] = parameter.shared;
       tensors.push_back(std::move(tensor));
     }
-  const int64_t total = parameterCount(program);
   return {{"model", program.name},
           {"family", program.family},
           // What a hand-written plan names as model.sha256.
@@ -132,12 +136,44 @@ Json inspectJson(const Program &program, const std::string &sha256) {
           {"kv_heads", program.kvHeads},
           {"head_dim", program.headDim},
           {"vocab", program.vocab},
+          {"notes", modelFacts(program)},
+          {"forward_flops_per_token", flops},
           {"flops_per_token",
            modelFlopsPerToken(program, FlopsConvention::CausalHalved)},
           {"flops_convention", name(FlopsConvention::CausalHalved)},
           {"flops_per_token_by_convention", flopsByConventionJson(program)},
           {"parts", parts},
+          {"rows", rows},
           {"tensors", tensors}};
+}
+
+/// What a model consists of: a line a group, a line a tensor, the sum.
+std::string partsTable(const Program &program) {
+  using Align = Table::Align;
+  const double total = static_cast<double>(parameterCount(program)),
+               flops = forwardFlops(program);
+  Table table({"part", "layers", "shape", "parameters", "share",
+               "forward FLOP/token", "share"},
+              {Align::Left, Align::Right, Align::Left});
+  auto add = [&](const std::string &name, const std::string &layers,
+                 const std::string &shape, int64_t parameters, double work) {
+    table.add({name, layers, shape, parameters ? groupedText(parameters) : "-",
+               parameters ? percentText(share(static_cast<double>(parameters),
+                                              total))
+                          : "-",
+               work > 0 ? siText(work) : "-",
+               work > 0 ? percentText(share(work, flops)) : "-"});
+  };
+  const std::vector<ModelPart> parts = modelParts(program);
+  for (const Group &group : groupsOf(parts)) {
+    add(group.first->kind + " " + std::string(name(group.first->segment)),
+        std::to_string(group.first->layers), "", group.parameters, group.flops);
+    for (const ModelPart *part : group.parts)
+      add("  " + part->name, "", shapeText(part->shape), part->allParameters(),
+          part->allFlops());
+  }
+  add("total", std::to_string(program.layers), "", parameterCount(program), flops);
+  return table.text();
 }
 
 void printInspect(const Program &program, std::ostream &out) {
@@ -152,22 +188,12 @@ void printInspect(const Program &program, std::ostream &out) {
       << "hidden " << program.hidden << ", ffn " << program.ffn << ", heads "
       << program.heads << " (" << program.kvHeads << " key/value) x "
       << program.headDim << ", vocabulary " << program.vocab << ", sequence "
-      << program.sequence << "\n\n";
-  Table parts({"kind", "part", "layers", "parameters/layer", "parameters"},
-              {Align::Left, Align::Left});
-  for (const Part &part : partsOf(program))
-    parts.add({part.kind, part.segment, std::to_string(part.layers),
-               groupedText(part.perLayer),
-               groupedText(part.layers * part.perLayer)});
-  out << parts.text() << "\n";
-  Table tensors({"tensor", "kind", "part", "shape"},
-                {Align::Left, Align::Left, Align::Left, Align::Left});
-  for (const Run &run : kindsOf(program))
-    for (const Parameter &parameter : program.kinds[run.kind].parameters)
-      tensors.add({parameter.hfName, program.kinds[run.kind].name,
-                   std::string(name(parameter.segment)),
-                   shapeText(sizes(parameter.dims))});
-  out << tensors.text() << "\n";
+      << program.sequence << "\n";
+  for (const std::string &fact : modelFacts(program))
+    out << "- " << fact << "\n";
+  out << "- weights take " << bytesText(Bytes(2 * parameterCount(program)))
+      << " in 16 bits\n\n"
+      << partsTable(program) << "\n";
   Table flops({"arithmetic of a training token", "", "convention"},
               {Align::Left, Align::Right, Align::Left});
   for (FlopsConvention convention :
@@ -182,7 +208,8 @@ void printInspect(const Program &program, std::ostream &out) {
 ExitCode runInspect(const InspectOptions &options, Streams streams) {
   Failure failure;
   Model model;
-  if (!loadModel(options.model, options.sequence, model, failure))
+  if (!checkOutputs({options.programFile}, {options.model}, failure) ||
+      !loadModel(options.model, options.sequence, model, failure))
     return report(failure, streams.err);
   for (const std::string &text : model.notes)
     note(text, streams.err);
@@ -190,6 +217,9 @@ ExitCode runInspect(const InspectOptions &options, Streams streams) {
     streams.out << inspectJson(model.program, model.sha256).dump(2) << "\n";
   else
     printInspect(model.program, streams.out);
+  if (!options.programFile.empty() &&
+      !writeText(options.programFile, programJson(model.program), failure))
+    return report(failure, streams.err);
   return ExitCode::Done;
 }
 
@@ -206,9 +236,18 @@ void addInspect(CLI::App &app, Streams streams, ExitCode &exitCode) {
       ->add_option("--sequence", options->sequence,
                    "Tokens of a sequence (default: the config's longest)")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 32));
+  command->add_option("--program", options->programFile,
+                      "Write the training step to this file, as the cost model "
+                      "reads it (program.json)");
   command->add_flag("--json", options->json, "Print JSON on stdout");
-  command->footer("Example:\n"
-                  "  shardwright inspect examples/models/llama-3-8b --json");
+  command->footer(
+      "Examples:\n"
+      "  shardwright inspect examples/models/llama-3-8b\n"
+      "  shardwright inspect examples/models/llama-3-8b --sequence 4096 "
+      "--json\n"
+      "\n"
+      "FLOPs are those of matrix products and attention, 2 for a multiply-add;\n"
+      "the backward pass takes twice those of the forward pass.");
   command->callback([=, &exitCode] {
     exitCode = runInspect(*options, streams);
   });
