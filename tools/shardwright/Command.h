@@ -29,6 +29,8 @@ void addPlan(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addPredict(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addCompile(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addValidate(CLI::App &app, Streams streams, ExitCode &exitCode);
+void addCompletion(CLI::App &app, Streams streams, ExitCode &exitCode);
+void addMan(CLI::App &app, Streams streams, ExitCode &exitCode);
 
 /// Writes every message as a line of its own and returns the exit code.
 ExitCode report(const cost::Failure &failure, std::ostream &err);

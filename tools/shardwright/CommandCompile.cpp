@@ -2,8 +2,10 @@
 
 #include "compiler/Driver/Compile.h"
 
+#include "compiler/Codegen/Link.h"
 #include "cost_model/Report.h"
 #include "tools/shardwright/Command.h"
+#include "tools/shardwright/Depfile.h"
 #include "tools/shardwright/PlanFlags.h"
 #include "tools/shardwright/Question.h"
 
@@ -25,6 +27,7 @@ struct CompileFlags {
   QuestionFlags question;
   SearchFlags search;
   PlanFlags plan;
+  DepfileFlag depfile;
 };
 
 /// The plan that the flags spell or that the search finds, as text.
@@ -84,10 +87,12 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
       !options.planPath.empty()    ? ""
       : !flags.planOutput.empty() ? flags.planOutput
                                   : options.output + ".plan.json";
-  if (!checkOutputs({options.output, planOutput},
-                    {options.modelPath, options.planPath,
-                     flags.question.cluster},
-                    failure))
+  std::vector<std::string> inputs = {options.modelPath, options.planPath,
+                                     flags.question.cluster,
+                                     flags.question.profile};
+  if (!checkOutputs({options.output, planOutput, flags.depfile.path}, inputs,
+                    failure) ||
+      !flags.depfile.check(options.output, failure))
     return report(failure, streams.err);
   std::error_code error;
   if (options.emit == Emit::Executable &&
@@ -121,6 +126,13 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
                   streams.err);
   }
   if (!compile(options, failure))
+    return report(failure, streams.err);
+  if (options.emit == Emit::Executable) {
+    inputs.emplace_back();
+    if (!codegen::findRuntime(inputs.back(), failure))
+      return report(failure, streams.err);
+  }
+  if (!flags.depfile.write(options.output, inputs, failure))
     return report(failure, streams.err);
   note("wrote " + options.output, streams.err);
   return ExitCode::Done;
@@ -159,6 +171,7 @@ void addCompile(CLI::App &app, Streams streams, ExitCode &exitCode) {
   command->add_option("--plan-output", flags->planOutput,
                       "File that gets the plan made (default: the output's "
                       "name and .plan.json)");
+  flags->depfile.add(*command);
   flags->question.add(*command, false);
   flags->search.add(*command);
   flags->plan.add(*command);

@@ -2,6 +2,7 @@
 
 #include "cost_model/Report.h"
 #include "tools/shardwright/Command.h"
+#include "tools/shardwright/Depfile.h"
 #include "tools/shardwright/PlanJson.h"
 #include "tools/shardwright/Question.h"
 
@@ -20,7 +21,12 @@ struct PlanOptions {
   std::string model, output;
   QuestionFlags question;
   SearchFlags search;
+  DepfileFlag depfile;
   bool json = false, why = false;
+
+  std::vector<std::string> inputs() const {
+    return {model, question.cluster, question.profile};
+  }
 };
 
 Json answerJson(const Question &question, const SearchAnswer &found) {
@@ -93,10 +99,9 @@ ExitCode runPlan(const PlanOptions &options, Streams streams) {
   Failure failure;
   Question question;
   SearchAnswer found;
-  if (!checkOutputs({options.output},
-                    {options.model, options.question.cluster,
-                     options.question.profile},
+  if (!checkOutputs({options.output, options.depfile.path}, options.inputs(),
                     failure) ||
+      !options.depfile.check(options.output, failure) ||
       !readQuestion(options.model, options.question, 0, question, failure) ||
       !answer(question, options.question, options.search, streams, found,
               failure))
@@ -118,7 +123,8 @@ ExitCode runPlan(const PlanOptions &options, Streams streams) {
          "for more room",
          streams.err);
   if (!options.output.empty()) {
-    if (!writeText(options.output, best.text, failure))
+    if (!writeText(options.output, best.text, failure) ||
+        !options.depfile.write(options.output, options.inputs(), failure))
       return report(failure, streams.err);
     note("wrote " + options.output, streams.err);
   }
@@ -138,6 +144,7 @@ void addPlan(CLI::App &app, Streams streams, ExitCode &exitCode) {
   options->search.add(*command);
   command->add_option("-o,--output", options->output,
                       "Write the best plan to this file");
+  options->depfile.add(*command);
   command->add_flag("--why", options->why,
                     "Say what every rejected mesh lost on");
   command->add_flag("--json", options->json, "Print JSON on stdout");

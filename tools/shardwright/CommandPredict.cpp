@@ -2,6 +2,8 @@
 
 #include "cost_model/Report.h"
 #include "tools/shardwright/Command.h"
+#include "tools/shardwright/Depfile.h"
+#include "tools/shardwright/Expectation.h"
 #include "tools/shardwright/PlanFlags.h"
 #include "tools/shardwright/PlanJson.h"
 #include "tools/shardwright/Question.h"
@@ -18,10 +20,20 @@ using namespace cost;
 namespace {
 
 struct PredictOptions {
-  std::string model, planFile, output;
+  std::string model, planFile, output, reportFile, expected;
+  double tolerance = 1; ///< percent
   QuestionFlags question;
   PlanFlags plan;
+  DepfileFlag depfile;
   bool json = false, requireFit = false;
+
+  /// What a depfile is about.
+  const std::string &made() const {
+    return reportFile.empty() ? output : reportFile;
+  }
+  std::vector<std::string> inputs() const {
+    return {model, planFile, question.cluster, question.profile, expected};
+  }
 };
 
 /// Things that are legal and that nobody wants.
@@ -117,14 +129,35 @@ void printPrediction(const Question &question, const Plan &plan,
       << "FLOP/s with causal attention pairs and logits counted once\n";
 }
 
+/// Does the plan fit? What people may want to know of it goes to stderr.
+bool checkFit(const PredictOptions &options, const Question &question,
+              const Estimate &estimate, Streams streams, Failure &failure) {
+  size_t fullest = 0;
+  const Bytes memory = fullestStage(estimate, fullest);
+  if (memory >= question.memoryLimit) {
+    std::string message =
+        "the plan does not fit: a rank of stage " + std::to_string(fullest) +
+        " needs " + bytesText(memory) + ", and " +
+        bytesText(question.memoryLimit) + " are usable";
+    if (options.requireFit) {
+      failure = {FailureKind::No, {message}};
+      return false;
+    }
+    warn(message, streams.err);
+  } else if (static_cast<double>(memory.count()) >
+             0.99 * static_cast<double>(question.memoryLimit.count())) {
+    warn("the plan is within 1 % of the memory limit", streams.err);
+  }
+  return true;
+}
+
 ExitCode runPredict(const PredictOptions &options, Streams streams) {
   Failure failure;
   Question question;
   Plan plan;
-  if (!checkOutputs({options.output},
-                    {options.model, options.planFile,
-                     options.question.cluster},
-                    failure) ||
+  if (!checkOutputs({options.output, options.reportFile, options.depfile.path},
+                    options.inputs(), failure) ||
+      !options.depfile.check(options.made(), failure) ||
       !choosePlan(options, question, plan, streams, failure))
     return report(failure, streams.err);
   warnOfPlan(options, plan, streams.err);
@@ -133,36 +166,30 @@ ExitCode runPredict(const PredictOptions &options, Streams streams) {
   const Program &program = question.model.program;
   Estimate estimate = cost::estimate(program, question.cluster.hardware,
                                      question.profile, plan);
-  size_t fullest = 0;
-  Bytes memory = fullestStage(estimate, fullest);
-  if (options.json) {
-    Json json = {{"model", program.name}};
-    json.update(
-        pricedPlanJson(program, plan, estimate, question.memoryLimit));
-    json["memory"] = memoryJson(plan, estimate);
-    json["ledger"] = ledgersJson(program, plan);
-    json["basis"] = basisJson(question.cluster.hardware, question.profile,
-                              plan, question.memoryLimit);
-    streams.out << json.dump(2) << "\n";
-  } else {
+  Json json = {{"model", program.name}};
+  json.update(pricedPlanJson(program, plan, estimate, question.memoryLimit));
+  json["memory"] = memoryJson(plan, estimate);
+  json["ledger"] = ledgersJson(program, plan);
+  json["basis"] = basisJson(question.cluster.hardware, question.profile, plan,
+                            question.memoryLimit);
+  const std::string jsonText = json.dump(2) + "\n";
+  if (options.json)
+    streams.out << jsonText;
+  else if (options.reportFile.empty())
     printPrediction(question, plan, estimate, streams.out);
-  }
   if (!options.output.empty() &&
       !writeText(options.output, canonicalText(plan), failure))
     return report(failure, streams.err);
 
-  if (memory >= question.memoryLimit) {
-    std::string message =
-        "the plan does not fit: a rank of stage " + std::to_string(fullest) +
-        " needs " + bytesText(memory) + ", and " +
-        bytesText(question.memoryLimit) + " are usable";
-    if (options.requireFit)
-      return report({FailureKind::No, {message}}, streams.err);
-    warn(message, streams.err);
-  } else if (static_cast<double>(memory.count()) >
-             0.99 * static_cast<double>(question.memoryLimit.count())) {
-    warn("the plan is within 1 % of the memory limit", streams.err);
-  }
+  if (!checkFit(options, question, estimate, streams, failure) ||
+      (!options.expected.empty() &&
+       !checkExpectation(options.expected, options.tolerance, json, failure)))
+    return report(failure, streams.err);
+  // Last: to build scripts it says that all checks held.
+  if ((!options.reportFile.empty() &&
+       !writeText(options.reportFile, jsonText, failure)) ||
+      !options.depfile.write(options.made(), options.inputs(), failure))
+    return report(failure, streams.err);
   return ExitCode::Done;
 }
 
@@ -181,15 +208,34 @@ void addPredict(CLI::App &app, Streams streams, ExitCode &exitCode) {
   options->plan.add(*command);
   command->add_option("-o,--output", options->output,
                       "Write the plan to this file");
-  command->add_flag("--require-fit", options->requireFit,
-                    "Exit 2 if the plan does not fit");
+  command
+      ->add_flag("--require-fit", options->requireFit,
+                 "Exit 2 if the plan does not fit")
+      ->group("Checks");
+  command
+      ->add_option("--expect", options->expected,
+                   "Report of an earlier time: exit 2 if step time or memory "
+                   "has moved from it")
+      ->group("Checks");
+  command
+      ->add_option("--tolerance", options->tolerance,
+                   "Percent by which --expect lets them move")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber)
+      ->group("Checks");
   command->add_flag("--json", options->json, "Print JSON on stdout");
+  command->add_option("--report", options->reportFile,
+                      "Write the JSON to this file, if all checks hold, and no "
+                      "tables");
+  options->depfile.add(*command);
   command->footer(
       "Examples:\n"
       "  shardwright predict examples/models/llama-3-70b --cluster dgx-h100 "
       "--plan plan.json\n"
       "  shardwright predict examples/models/llama-3-70b --cluster dgx-h100 "
       "--gpus 64 --tp 8 --pp 4 --sp --zero 1 --global-batch 128 --json\n"
+      "  shardwright predict examples/models/llama-3-70b --cluster dgx-h100 "
+      "--plan plan.json --require-fit --expect report.json --tolerance 2\n"
       "\n"
       "8 TP and 4 PP on 64 GPUs leave 2 DP: what is not given follows.");
   command->callback([=, &exitCode] {

@@ -50,6 +50,8 @@ ExitCode run(int argc, char **argv) {
   addPredict(app, streams, exitCode);
   addCompile(app, streams, exitCode);
   addValidate(app, streams, exitCode);
+  addCompletion(app, streams, exitCode);
+  addMan(app, streams, exitCode);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
