@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <map>
+
 namespace shardwright::tools {
 
 namespace {
@@ -49,18 +51,38 @@ std::string zshText(const std::string &text) {
   return result;
 }
 
+/// Function of the script that offers the names that `option` knows.
+std::string zshFunction(const std::string &tool, const CliOption &option) {
+  return "_" + tool + "_" + option.names.back().substr(2);
+}
+
+/// The functions for all such options, each once.
+std::string zshFunctions(const CLI::App &tool) {
+  std::map<std::string, std::string> functions;
+  for (const CLI::App *verb : verbsOf(tool))
+    for (const CliOption &option : optionsOf(*verb))
+      if (!option.choices.empty())
+        functions[zshFunction(tool.get_name(), option)] =
+            "  _alternative 'names:name:(" + joined(option.choices, " ") +
+            ")' 'files:file:_files'\n";
+  std::string text;
+  for (const auto &[name, body] : functions)
+    text += name + "() {\n" + body + "}\n";
+  return text;
+}
+
 /// What zsh offers as the value of `option`.
-std::string zshValues(const CliOption &option) {
+std::string zshValues(const std::string &tool, const CliOption &option) {
   if (!option.choices.empty())
-    return ":name or file:{_alternative 'names:name:(" +
-           joined(option.choices, " ") + ")' 'files:file:_files'}";
+    return ":name or file:" + zshFunction(tool, option);
   if (option.value == "TEXT")
     return ":" + zshText(option.value) + ":_files";
   return ":" + zshText(option.value) + ": ";
 }
 
 /// The arguments of _arguments for one verb, a line each.
-std::string zshArguments(const CLI::App &verb, const std::string &indent) {
+std::string zshArguments(const std::string &tool, const CLI::App &verb,
+                         const std::string &indent) {
   std::string text;
   int position = 0;
   for (const CliOption &option : optionsOf(verb)) {
@@ -77,7 +99,7 @@ std::string zshArguments(const CLI::App &verb, const std::string &indent) {
         spec += "+";
       spec += "[" + zshText(option.description) + "]";
       if (!option.value.empty())
-        spec += zshValues(option);
+        spec += zshValues(tool, option);
       text += indent + inQuotes(spec) + " \\\n";
     }
   }
@@ -139,14 +161,14 @@ std::string zshCompletion(const CLI::App &tool) {
     verbs += "    " + inQuotes(zshText(verb->get_name()) + ":" +
                              zshText(verb->get_description())) + "\n";
     cases += "  " + verb->get_name() + ")\n    _arguments -S \\\n" +
-             zshArguments(*verb, "      ") + "      && return ;;\n";
+             zshArguments(name, *verb, "      ") + "      && return ;;\n";
   }
   return "#compdef " + name + "\n"
-         "# `" + name + " completion zsh` writes it\n"
+         "# `" + name + " completion zsh` writes it\n" + zshFunctions(tool) +
          "_" + name + "() {\n"
          "  local curcontext=$curcontext state line\n"
          "  local -a verbs=(\n" + verbs + "  )\n"
-         "  _arguments -C \\\n" + zshArguments(tool, "    ") +
+         "  _arguments -C \\\n" + zshArguments(name, tool, "    ") +
          "    '1:verb:->verb' '*::argument:->arguments' && return\n"
          "  if [[ $state == verb ]]; then\n"
          "    _describe verb verbs\n"
