@@ -9,9 +9,9 @@ using namespace shardwright::runtime;
 extern "C" {
 
 void sw_rt_matmul(sw_rt_context *context, sw_rt_dtype dtype,
-                  sw_rt_dtype c_dtype, int32_t transpose_a,
-                  int32_t transpose_b, int64_t m, int64_t n, int64_t k,
-                  const void *a, const void *b, void *c, int32_t accumulate) {
+                  sw_rt_dtype c_dtype, int32_t transpose_a, int32_t transpose_b,
+                  int64_t m, int64_t n, int64_t k, const void *a, const void *b,
+                  void *c, int32_t accumulate) {
   if (std::max({m, n, k}) > INT32_MAX) {
     context->fail(SW_RT_UNSUPPORTED,
                   "expected extents of a matmul to be below 2^31, but got " +
@@ -46,10 +46,9 @@ void sw_rt_attention_bwd(sw_rt_context *context, sw_rt_dtype dtype,
                          const void *o, const void *lse, void *dq, void *dk,
                          void *dv) {
   const int64_t start = nowNanoseconds();
-  context->device->attentionBackward({dtype, *shape, q, k, v,
-                                      const_cast<void *>(o),
-                                      const_cast<void *>(lse), d_o, dq, dk,
-                                      dv});
+  context->device->attentionBackward(
+      {dtype, *shape, q, k, v, const_cast<void *>(o), const_cast<void *>(lse),
+       d_o, dq, dk, dv});
   const AttentionTiling tiling(*shape);
   context->ledger.flops[context->phase] +=
       10 * tiling.heads() * shape->g * shape->d * tiling.pairs();
@@ -129,14 +128,14 @@ sw_rt_status sw_rt_all_to_all(sw_rt_context *context, uint32_t axes,
 
 sw_rt_status sw_rt_send(sw_rt_context *context, int32_t peer, sw_rt_dtype dtype,
                         const void *buffer, int64_t count) {
-  return context->device->collective({Call::Send, nullptr, peer, dtype,
-                                      SW_RT_SUM, buffer, nullptr, count});
+  return context->device->collective(
+      {Call::Send, nullptr, peer, dtype, SW_RT_SUM, buffer, nullptr, count});
 }
 
 sw_rt_status sw_rt_recv(sw_rt_context *context, int32_t peer, sw_rt_dtype dtype,
                         void *buffer, int64_t count) {
-  return context->device->collective({Call::Recv, nullptr, peer, dtype,
-                                      SW_RT_SUM, nullptr, buffer, count});
+  return context->device->collective(
+      {Call::Recv, nullptr, peer, dtype, SW_RT_SUM, nullptr, buffer, count});
 }
 
 sw_rt_status sw_rt_barrier(sw_rt_context *context) {

@@ -105,12 +105,7 @@ sw_rt_status shardwright::runtime::barrier(sw_rt_context &context,
   Exchange exchange(context, group, Call::Barrier, SW_RT_I32, SW_RT_SUM, 0);
   if (sw_rt_status status = exchange.begin(/*book=*/false))
     return status;
-  for (int i : exchange.others())
-    exchange.post(i, 0, nullptr, 0);
-  for (int i : exchange.others())
-    if (sw_rt_status status = exchange.receive(i, 0, {}, 0))
-      return status;
-  return exchange.drain();
+  return exchange.meet();
 }
 
 sw_rt_status shardwright::runtime::allGather(sw_rt_context &context,

@@ -57,6 +57,7 @@ struct sw_rt_context {
   /// The host's unless the job opens another.
   std::unique_ptr<shardwright::runtime::Device> device;
   double timeoutSeconds;
+  int localRank = 0; ///< among the ranks of this host
   sw_rt_status status = SW_RT_OK; ///< not OK: poisoned, every call fails
   std::string error;
   sw_rt_phase phase = SW_RT_FORWARD;
@@ -101,6 +102,9 @@ sw_rt_status send(sw_rt_context &context, int peer, sw_rt_dtype dtype,
 sw_rt_status receive(sw_rt_context &context, int peer, sw_rt_dtype dtype,
                      void *buffer, int64_t count);
 sw_rt_status barrier(sw_rt_context &context, Group &group);
+/// The group of a transfer between this rank and `peer`: this rank first, with
+/// the number of the transfer, which is counted.
+sw_rt_status makePair(sw_rt_context &context, Call call, int peer, Group &pair);
 /// send and recv outside the ledger (traces and reports).
 sw_rt_status sendUnbooked(sw_rt_context &context, int peer, const void *data,
                           int64_t bytes);

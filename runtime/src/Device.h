@@ -78,6 +78,12 @@ struct DeviceRange {
   int64_t count;
 };
 
+enum class StepMode {
+  Plain,
+  Record, ///< calls are recorded; endRecording() runs them
+  Replay, ///< replay() stands for all of them
+};
+
 class Device {
 public:
   Device() = default;
@@ -121,9 +127,10 @@ public:
                                     double &sum) = 0;
   virtual sw_rt_status update(const UpdateCall &call) = 0;
 
-  /// Calls between begin and end are recorded if the device can (begin returns
-  /// true); what was recorded runs at end, and again at every replay.
-  virtual bool beginRecording() { return false; }
+  /// Begins a training step: how the calls up to its update are to be made.
+  /// Without `mayRecord` they are made one by one.
+  virtual StepMode beginStep(bool) { return StepMode::Plain; }
+  /// Ends StepMode::Record and runs what was recorded.
   virtual sw_rt_status endRecording() { return SW_RT_OK; }
   virtual sw_rt_status replay() { return SW_RT_OK; }
   /// Waits for all calls so far; fails by the deadline of the context.

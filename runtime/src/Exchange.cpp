@@ -142,6 +142,22 @@ sw_rt_status Exchange::drain() {
   return poisoned();
 }
 
+sw_rt_status Exchange::meet() {
+  for (int i : order)
+    post(i, 0, nullptr, 0);
+  for (int i : order)
+    if (sw_rt_status status = receive(i, 0, {}, 0))
+      return status;
+  return drain();
+}
+
+sw_rt_status Exchange::tell() {
+  post(1, 0, nullptr, 0);
+  return drain();
+}
+
+sw_rt_status Exchange::hear() { return receive(1, 0, {}, 0); }
+
 sw_rt_status Exchange::timedOut(const std::vector<int> &absent) {
   std::string ranks, reasons;
   for (int rank : absent) {

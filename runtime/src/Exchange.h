@@ -36,6 +36,15 @@ public:
   sw_rt_status receive(int member, int round, const Sink &sink, int64_t bytes);
   sw_rt_status drain();
 
+  // For backends that move the bytes by other means: the checks alone.
+  /// Compares the call with that of every other member.
+  sw_rt_status meet();
+  /// One direction of a pair: the sender tells, the receiver hears.
+  sw_rt_status tell();
+  sw_rt_status hear();
+  /// The call in words.
+  std::string text() const { return describe(envelope); }
+
 private:
   sw_rt_status timedOut(const std::vector<int> &absent);
   sw_rt_status poisoned();

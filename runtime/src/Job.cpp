@@ -32,10 +32,10 @@ void runRank(const std::shared_ptr<ThreadJob> &job, int rank) {
       job->options.mesh,
       std::make_unique<HostTransport>(job->world, rank, job->options.link),
       job->options.timeoutSeconds);
+  context->localRank = rank;
   const int64_t threads =
       job->options.threads ? job->options.threads : coresOfProcess();
-  context->pool.resize(
-      static_cast<int>(threads / job->options.mesh.ranks()));
+  context->pool.resize(static_cast<int>(threads / job->options.mesh.ranks()));
   sw_rt_status status = runOnDevice(job->options, *context, job->function);
   std::string message = context->error;
   context.reset();
@@ -71,8 +71,8 @@ sw_rt_status runOnDevice(const JobOptions &options, sw_rt_context &context,
   }
   // A status without a poison would leave the others waiting.
   if (status != SW_RT_OK && context.status == SW_RT_OK)
-    status = context.fail(status, "rank " + std::to_string(context.rank()) +
-                                      " failed");
+    status = context.fail(status,
+                          "rank " + std::to_string(context.rank()) + " failed");
   return status;
 }
 

@@ -25,22 +25,11 @@ enum class Direction { Send, Receive };
 sw_rt_status transfer(sw_rt_context &context, Direction direction, int peer,
                       sw_rt_dtype dtype, const void *source, void *target,
                       int64_t count, bool book) {
-  if (peer < 0 || peer >= context.mesh.ranks() || peer == context.rank())
-    return context.fail(SW_RT_INVALID_ARGUMENT,
-                        "expected peer of send or recv to be another rank "
-                        "below " +
-                            std::to_string(context.mesh.ranks()) +
-                            ", but got " + std::to_string(peer));
-  const size_t ranks = static_cast<size_t>(context.transport->getSize());
-  context.sendNumber.resize(ranks);
-  context.receiveNumber.resize(ranks);
   const bool sends = direction == Direction::Send;
   Group pair;
-  pair.axes = axesBetween(context.mesh, context.rank(), peer);
-  pair.axesName = context.mesh.name(pair.axes);
-  pair.members = {context.rank(), peer};
-  pair.number = (sends ? context.sendNumber
-                       : context.receiveNumber)[static_cast<size_t>(peer)]++;
+  if (sw_rt_status status =
+          makePair(context, sends ? Call::Send : Call::Recv, peer, pair))
+    return status;
   Exchange exchange(context, pair, Call::Send, dtype, SW_RT_SUM, count);
   if (sw_rt_status status = exchange.begin(/*book=*/false))
     return status;
@@ -55,6 +44,26 @@ sw_rt_status transfer(sw_rt_context &context, Direction direction, int peer,
 }
 
 } // namespace
+
+sw_rt_status shardwright::runtime::makePair(sw_rt_context &context, Call call,
+                                            int peer, Group &pair) {
+  if (peer < 0 || peer >= context.mesh.ranks() || peer == context.rank())
+    return context.fail(SW_RT_INVALID_ARGUMENT,
+                        "expected peer of send or recv to be another rank "
+                        "below " +
+                            std::to_string(context.mesh.ranks()) +
+                            ", but got " + std::to_string(peer));
+  const size_t ranks = static_cast<size_t>(context.transport->getSize());
+  context.sendNumber.resize(ranks);
+  context.receiveNumber.resize(ranks);
+  pair.axes = axesBetween(context.mesh, context.rank(), peer);
+  pair.axesName = context.mesh.name(pair.axes);
+  pair.members = {context.rank(), peer};
+  pair.number =
+      (call == Call::Send ? context.sendNumber
+                          : context.receiveNumber)[static_cast<size_t>(peer)]++;
+  return SW_RT_OK;
+}
 
 sw_rt_status shardwright::runtime::sendUnbooked(sw_rt_context &context,
                                                 int peer, const void *data,

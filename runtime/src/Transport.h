@@ -90,6 +90,8 @@ public:
   /// message that counts is poisonMessage().
   virtual bool poison(const std::string &message) = 0;
   virtual std::string poisonMessage() = 0;
+  /// Whether the job has ended, by this rank or another.
+  virtual bool isPoisoned() = 0;
   /// The rank that `peer` itself is waiting for, or -1 if it is not waiting or
   /// this backend cannot know.
   virtual int waitsFor(int) { return -1; }

@@ -1,11 +1,14 @@
 //===- Devices.cpp - Which backend computes for a program -----------------===//
+#include "runtime/src/backend/cuda/OpenCudaDevice.h"
 #include "runtime/src/backend/host/HostDevice.h"
 
 namespace shardwright::runtime {
 
 DeviceFactory deviceFactoryFor(const sw_rt_program &program) {
-  return [&program](sw_rt_context &context, sw_rt_status &, std::string &)
-             -> std::unique_ptr<Device> {
+  return [&program](sw_rt_context &context, sw_rt_status &failure,
+                    std::string &why) -> std::unique_ptr<Device> {
+    if (program.device_code)
+      return openCudaDevice(context, &program, failure, why);
     return std::make_unique<HostDevice>(context, &program);
   };
 }

@@ -14,11 +14,12 @@ Trainer::Trainer(sw_rt_context &context, const sw_rt_program &program,
     : context(context), program(program), options(options), data(data),
       batches(data, options.seed, program.sequence, program.global_batch),
       stage(program, context.mesh, context.rank()),
-      tokens(static_cast<size_t>(program.sequence * program.micro_batch)),
-      labels(tokens.size()), paramWidth(widthOf(program.param_dtype)),
+      paramWidth(widthOf(program.param_dtype)),
       gradWidth(widthOf(program.grad_dtype)),
       masterWidth(widthOf(program.master_dtype)),
-      inputBytes(alignArena(static_cast<int64_t>(tokens.size()) * 4)) {
+      inputBytes(alignArena(program.sequence * program.micro_batch * 4)) {
+  if (stage.isFirst() || stage.isLast())
+    batch.resize(static_cast<size_t>(tokensAt(program.microbatches)));
   context.group(context.mesh.all()).axesName = "world";
 }
 
@@ -27,7 +28,8 @@ sw_rt_status Trainer::prepare() {
   if (!why.empty())
     return context.fail(SW_RT_INVALID_ARGUMENT, why);
   if (!arena.create(stage.tables.arena, *context.device, why) ||
-      !inputs.create(*context.device, 2 * inputBytes + 8, why))
+      !inputs.create(*context.device, static_cast<int64_t>(batch.size()) + 8,
+                     why))
     return context.fail(SW_RT_OUT_OF_MEMORY, why);
   context.staging.memory = arena.at(Arena::Comm);
   context.staging.limit = arena.bytes(Arena::Comm);
@@ -68,33 +70,53 @@ sw_rt_status Trainer::initialState() {
   if (sw_rt_status status =
           context.device->fill(master, 0, arena.bytes(Arena::Optimizer)))
     return status;
-  return forEachBlock(
-      [&](const sw_rt_block &block, int64_t first, uint32_t) {
-        for (int32_t b = 0; b < block.num_buckets; ++b) {
-          const sw_rt_bucket &bucket = block.buckets[b];
-          const int64_t shard = bucket.elements / zero;
-          const int64_t at = first + bucket.offset;
-          if (sw_rt_status status = context.device->toDevice(
-                  master + at / zero * masterWidth,
-                  source + (at + me * shard) * masterWidth,
-                  shard * masterWidth))
-            return status;
-        }
-        return SW_RT_OK;
-      });
+  return forEachBlock([&](const sw_rt_block &block, int64_t first, uint32_t) {
+    for (int32_t b = 0; b < block.num_buckets; ++b) {
+      const sw_rt_bucket &bucket = block.buckets[b];
+      const int64_t shard = bucket.elements / zero;
+      const int64_t at = first + bucket.offset;
+      if (sw_rt_status status = context.device->toDevice(
+              master + at / zero * masterWidth,
+              source + (at + me * shard) * masterWidth, shard * masterWidth))
+        return status;
+    }
+    return SW_RT_OK;
+  });
 }
 
 sw_rt_status Trainer::step(int64_t stepNumber, StepResult &out) {
   number = stepNumber;
-  loadedMicrobatch = -1;
-  if (sw_rt_status status = context.device->fill(loss(), 0, 8))
+  if (sw_rt_status status = loadBatch())
     return status;
-  if (sw_rt_status status =
-          context.device->fill(arena.at(Arena::Gradients), 0,
-                               arena.bytes(Arena::Gradients)))
-    return status;
-  for (int32_t i = 0; i < stage.tables.num_actions; ++i)
-    if (sw_rt_status status = run(stage.tables.actions[i]))
+  const int32_t count = stage.tables.num_actions;
+  int32_t next = 0;
+  // Up to its update a step is the same work on other tokens. A trace shows the
+  // calls, so they must be made.
+  const StepMode mode =
+      context.device->beginStep(/*mayRecord=*/!context.trace.isEnabled());
+  if (mode == StepMode::Replay) {
+    while (next < count && stage.tables.actions[next].kind != SW_RT_ACT_STEP)
+      ++next;
+    context.ledger = recorded;
+    if (sw_rt_status status = context.device->replay())
+      return status;
+  } else {
+    if (sw_rt_status status = context.device->fill(loss(), 0, 8))
+      return status;
+    if (sw_rt_status status = context.device->fill(
+            arena.at(Arena::Gradients), 0, arena.bytes(Arena::Gradients)))
+      return status;
+    for (; next < count && stage.tables.actions[next].kind != SW_RT_ACT_STEP;
+         ++next)
+      if (sw_rt_status status = run(stage.tables.actions[next]))
+        return status;
+    recorded = context.ledger;
+    if (mode == StepMode::Record)
+      if (sw_rt_status status = context.device->endRecording())
+        return status;
+  }
+  for (; next < count; ++next)
+    if (sw_rt_status status = run(stage.tables.actions[next]))
       return status;
   out = result;
   return SW_RT_OK;
@@ -218,8 +240,8 @@ sw_rt_frame Trainer::frameOf(size_t index, const sw_rt_action &action) {
                                  action.slot * stage.tables.arena.slot_bytes +
                                  layer.savedOffset;
   frame.base[SW_RT_BASE_WORKSPACE] = arena.at(Arena::Workspace);
-  frame.base[SW_RT_BASE_TOKENS] = deviceTokens();
-  frame.base[SW_RT_BASE_LABELS] = deviceLabels();
+  frame.base[SW_RT_BASE_TOKENS] = inputs.at() + tokensAt(action.microbatch);
+  frame.base[SW_RT_BASE_LABELS] = frame.base[SW_RT_BASE_TOKENS] + inputBytes;
   frame.base[SW_RT_BASE_LOSS] = loss();
   return frame;
 }
@@ -240,34 +262,30 @@ sw_rt_status Trainer::call(sw_rt_function function, sw_rt_phase phase,
   return status;
 }
 
-sw_rt_status Trainer::loadBatch(int32_t microbatch) {
-  if (microbatch == loadedMicrobatch || !(stage.isFirst() || stage.isLast()))
+sw_rt_status Trainer::loadBatch() {
+  if (batch.empty()) // neither first nor last stage
     return SW_RT_OK;
   const int64_t micro = program.micro_batch;
-  const int64_t first =
-      microbatch * stage.dpRanks() * micro +
+  const int64_t me =
       context.mesh.coordinate(context.rank(), stage.dpAxis()) * micro;
-  const int32_t outside = batches.fill(number, first, micro, program.vocab,
-                                       tokens.data(), labels.data());
-  if (outside >= 0)
-    return context.fail(SW_RT_IO, "expected tokens of '" + data.getPath() +
-                                      "' to be below the vocabulary of " +
-                                      std::to_string(program.vocab) +
-                                      ", but got " + std::to_string(outside));
-  const int64_t bytes = static_cast<int64_t>(tokens.size()) * 4;
-  if (sw_rt_status status =
-          context.device->toDevice(deviceTokens(), tokens.data(), bytes))
-    return status;
-  if (sw_rt_status status =
-          context.device->toDevice(deviceLabels(), labels.data(), bytes))
-    return status;
-  loadedMicrobatch = microbatch;
-  return SW_RT_OK;
+  for (int64_t microbatch = 0; microbatch < program.microbatches;
+       ++microbatch) {
+    char *at = batch.data() + tokensAt(microbatch);
+    const int32_t outside =
+        batches.fill(number, microbatch * stage.dpRanks() * micro + me, micro,
+                     program.vocab, reinterpret_cast<int32_t *>(at),
+                     reinterpret_cast<int32_t *>(at + inputBytes));
+    if (outside >= 0)
+      return context.fail(SW_RT_IO, "expected tokens of '" + data.getPath() +
+                                        "' to be below the vocabulary of " +
+                                        std::to_string(program.vocab) +
+                                        ", but got " + std::to_string(outside));
+  }
+  return context.device->toDevice(inputs.at(), batch.data(),
+                                  static_cast<int64_t>(batch.size()));
 }
 
 sw_rt_status Trainer::forward(const sw_rt_action &action) {
-  if (sw_rt_status status = loadBatch(action.microbatch))
-    return status;
   for (size_t i = 0; i < stage.layers.size(); ++i) {
     sw_rt_frame frame = frameOf(i, action);
     if (sw_rt_status status = call(stage.layers[i].kind->forward, SW_RT_FORWARD,
@@ -278,8 +296,6 @@ sw_rt_status Trainer::forward(const sw_rt_action &action) {
 }
 
 sw_rt_status Trainer::backward(const sw_rt_action &action) {
-  if (sw_rt_status status = loadBatch(action.microbatch))
-    return status;
   for (size_t i = stage.layers.size(); i-- > 0;) {
     const Layer &layer = stage.layers[i];
     sw_rt_frame frame = frameOf(i, action);

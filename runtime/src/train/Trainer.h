@@ -41,11 +41,15 @@ private:
   sw_rt_status backward(const sw_rt_action &action);
   sw_rt_status call(sw_rt_function function, sw_rt_phase phase,
                     const Layer &layer, sw_rt_frame &frame);
-  sw_rt_status loadBatch(int32_t microbatch);
+  sw_rt_status loadBatch();
   sw_rt_status initialState();
-  char *deviceTokens() const { return inputs.at(); }
-  char *deviceLabels() const { return inputs.at() + inputBytes; }
-  char *loss() const { return inputs.at() + 2 * inputBytes; }
+  int64_t tokensAt(int64_t microbatch) const {
+    return 2 * microbatch * inputBytes;
+  }
+  /// One stat value.
+  char *loss() const {
+    return inputs.at() + static_cast<int64_t>(batch.size());
+  }
   sw_rt_frame frameOf(size_t layer, const sw_rt_action &action);
   char *stream(size_t layer, int32_t slot) const;
   char *streamOut(size_t layer, int32_t slot) const;
@@ -70,9 +74,10 @@ private:
   Batches batches;
   Stage stage;
   Arena arena;
-  std::vector<int32_t> tokens, labels; ///< of one microbatch
-  DeviceMemory inputs; ///< tokens, labels, and the loss: one stat value
-  int32_t loadedMicrobatch = -1;
+  /// Tokens and labels of every microbatch of a step, inputBytes apart.
+  std::vector<char> batch;
+  DeviceMemory inputs; ///< the same on the device, then the loss
+  Ledger recorded;     ///< of the part of a step that the device replays
   int64_t number = 0;           ///< of the step
   StepResult result;
   int64_t paramWidth, gradWidth, masterWidth, inputBytes;

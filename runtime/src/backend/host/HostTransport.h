@@ -60,6 +60,7 @@ public:
   bool arrived(int peer) override;
   bool poison(const std::string &message) override;
   std::string poisonMessage() override;
+  bool isPoisoned() override { return world->poisoned; }
   int waitsFor(int peer) override;
 
 private:

@@ -52,6 +52,8 @@ JobResult runOnMpi(const JobOptions &options, const RankFunction &function) {
     return result;
   sw_rt_context context(options.mesh, std::move(transport),
                         options.timeoutSeconds);
+  if (const char *local = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK"))
+    context.localRank = std::atoi(local);
   const int64_t threads = options.threads ? options.threads
                           : size == 1     ? coresOfProcess()
                                           : 1;

@@ -32,6 +32,7 @@ public:
   bool arrived(int peer) override;
   bool poison(const std::string &message) override;
   std::string poisonMessage() override { return message; }
+  bool isPoisoned() override;
 
 private:
   enum Tag { HeaderTag = 1, DataTag = 2, PoisonTag = 3 };
@@ -58,7 +59,6 @@ private:
   void giveUp(MPI_Request &request);
   /// Tests until done() holds, yielding; looks for poison between.
   template <typename Done> Wait waitUntil(Deadline deadline, const Done &done);
-  bool isPoisoned();
   Incoming &incomingOf(int peer);
 
   const MpiLibrary &mpi;

@@ -1,0 +1,78 @@
+//===- GpuCollectives.h - Collectives of GPU memory by NCCL -----*- C++ -*-===//
+//
+// One communicator and one stream per group, and per directed pair of ranks;
+// made at the first call, whose members find each other over the context's
+// transport. A call waits for the compute stream and the compute stream for it.
+//
+// While `checked`, members first compare over the transport what they are about
+// to call, so that a mismatch or an absent rank is named as on the host. Later
+// calls go straight to NCCL: then a call that does not end in time is named.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_RUNTIME_BACKEND_CUDA_GPUCOLLECTIVES_H
+#define SHARDWRIGHT_RUNTIME_BACKEND_CUDA_GPUCOLLECTIVES_H
+
+#include "runtime/src/backend/cuda/Gpu.h"
+
+#include <deque>
+#include <map>
+
+namespace shardwright::runtime {
+
+class Exchange;
+
+class GpuCollectives {
+public:
+  GpuCollectives(sw_rt_context &context, Gpu &gpu, const CudaNccl *nccl,
+                 const std::string &whyNot)
+      : context(context), gpu(gpu), nccl(nccl), whyNot(whyNot) {}
+  ~GpuCollectives();
+  GpuCollectives(const GpuCollectives &) = delete;
+  GpuCollectives &operator=(const GpuCollectives &) = delete;
+
+  sw_rt_status run(const CollectiveCall &call);
+  void setChecked(bool value) { checked = value; }
+  /// Whether a recording is being made: its events cannot be asked later.
+  void setRecording(bool value) { recording = value; }
+
+  /// SW_RT_OK, or the poison of a communicator that failed on its own.
+  sw_rt_status checkAsync();
+  /// The oldest call that has not ended, in words; "" if all have.
+  std::string unfinished();
+  /// Ends all communicators at once, also those with calls in flight.
+  void abort();
+
+private:
+  struct Channel {
+    std::string ranks; ///< "ranks 0, 2"
+    ncclComm_t communicator = nullptr;
+    CUstream stream = nullptr;
+    CUevent before = nullptr, after = nullptr;
+    std::string last; ///< newest call, in words
+  };
+  struct InFlight {
+    std::string what;
+    CUevent event;
+  };
+  Channel *channelOf(const std::vector<int> &members, int me, bool directed);
+  sw_rt_status open(Channel &channel, const std::vector<int> &members, int me);
+  sw_rt_status check(ncclResult_t result, const char *call, Channel &channel);
+  /// Waits, with the deadline, until a non-blocking call has been taken.
+  sw_rt_status settle(ncclResult_t result, const char *call, Channel &channel);
+  sw_rt_status enqueue(const CollectiveCall &call, Channel &channel,
+                       int64_t width, int members, int me);
+  void remember(Channel &channel);
+
+  sw_rt_context &context;
+  Gpu &gpu;
+  const CudaNccl *nccl;
+  std::string whyNot;
+  bool checked = true, recording = false;
+  std::map<std::vector<int>, Channel> channels;
+  std::deque<InFlight> inFlight;
+  std::vector<CUevent> spare;
+};
+
+} // namespace shardwright::runtime
+
+#endif // SHARDWRIGHT_RUNTIME_BACKEND_CUDA_GPUCOLLECTIVES_H

@@ -1,0 +1,32 @@
+//===- OpenCudaDevice.cpp - The GPU of a rank, if there is one ------------===//
+#include "runtime/src/backend/cuda/OpenCudaDevice.h"
+#include "runtime/src/backend/cuda/CudaDevice.h"
+
+namespace shardwright::runtime {
+
+std::unique_ptr<Device> openCudaDevice(sw_rt_context &context,
+                                       const sw_rt_program *program,
+                                       sw_rt_status &failure,
+                                       std::string &why) {
+  failure = SW_RT_UNSUPPORTED;
+  CudaDevice::Libraries libraries{};
+  libraries.driver = CudaDriver::load(why);
+  if (!libraries.driver)
+    return nullptr;
+  libraries.blas = CudaBlas::load(why);
+  if (!libraries.blas)
+    return nullptr;
+  libraries.nccl = CudaNccl::load(libraries.whyNoNccl);
+  if (!libraries.nccl && context.mesh.ranks() > 1) {
+    why = libraries.whyNoNccl;
+    return nullptr;
+  }
+  std::string unused; // without cuDNN attention runs on our own kernels
+  libraries.dnn = CudaDnn::load(unused);
+  auto device = std::make_unique<CudaDevice>(context, libraries, program);
+  if (!device->open(failure, why))
+    return nullptr;
+  return device;
+}
+
+} // namespace shardwright::runtime
