@@ -17,12 +17,14 @@ int main(int argc, char **argv) {
   std::stringstream text;
   text << std::ifstream(argv[1]).rdbuf();
   const char *cluster = shippedHardware(argv[2]);
+  if (!cluster)
+    return std::cerr << argv[2] << ": expected a shipped cluster\n", 5;
   Program program;
   Hardware machine, cut;
   Profile profile;
   Failure failure;
   if (!readProgram(text.str(), argv[1], program, failure) ||
-      !readHardware(cluster ? cluster : "", argv[2], machine, failure) ||
+      !readHardware(cluster, argv[2], machine, failure) ||
       !resized(machine, std::atoll(argv[3]), cut, failure) ||
       !readProfile(shippedProfile("native"), "native", profile, failure))
     return std::cerr << failure.messages.front() << "\n", 4;

@@ -41,6 +41,8 @@ def main():
 
     sh.run("installed/embed", "none.json", "dgx-h100", "16", "64", code=4)
     sh.says("none.json")
+    sh.run("installed/embed", "program.json", "nonesuch", "16", "64", code=5)
+    sh.says("nonesuch: expected a shipped cluster")
     sh.run("installed/embed", code=5)
 
     # From a clone: configured with no LLVM to be found, and one file compiled

@@ -6,11 +6,8 @@ no text and no search path of a program names build or source folder, and that
 the tools find all that they need.
 """
 import os
-import pathlib
 import re
 import shutil
-import subprocess
-import sys
 
 from installed import Shell, arguments
 
@@ -50,6 +47,10 @@ def check_places(sh, args):
     runtime = str(args.build / "lib" / "libshardwright_rt.a").encode()
     sh.claim(runtime not in (args.prefix / "bin/shardwright").read_bytes(),
              "shardwright not to know the runtime of the build folder")
+
+
+def stamps(prefix):
+    return {path: path.lstat().st_mtime_ns for path in prefix.rglob("*")}
 
 
 def check_headers(sh, args):
@@ -101,14 +102,18 @@ def main():
     check_places(sh, args)
     check_headers(sh, args)
 
-    writable = [path for path in [args.prefix, *args.prefix.rglob("*")]
-                if path.is_dir()]
-    for path in writable:
+    # Root may write where it likes: what was written is seen, too.
+    folders = [path for path in [args.prefix, *args.prefix.rglob("*")]
+               if path.is_dir()]
+    for path in folders:
         path.chmod(0o555)
+    before = stamps(args.prefix)
     try:
         check_tools(sh, args)
+        sh.claim(stamps(args.prefix) == before,
+                 "the tools to leave the prefix as it was")
     finally:
-        for path in writable:
+        for path in folders:
             path.chmod(0o755)
 
 
