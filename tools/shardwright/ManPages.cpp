@@ -52,6 +52,16 @@ std::string sentence(std::string text) {
   return text;
 }
 
+/// "INT in [1 - 8]", as CLI11 words it, as a sentence; other checks as they are.
+std::string limitsText(const std::string &limits) {
+  const size_t from = limits.find(" in ["), to = limits.find(" - ");
+  if (from == std::string::npos || to == std::string::npos || to < from ||
+      limits.back() != ']')
+    return " (" + limits + ")";
+  return " From " + limits.substr(from + 5, to - from - 5) + " to " +
+         limits.substr(to + 3, limits.size() - to - 4) + ".";
+}
+
 std::string option(const CliOption &view) {
   std::string head;
   for (const std::string &name : view.names)
@@ -61,7 +71,7 @@ std::string option(const CliOption &view) {
     head += " " + slanted(view.value);
   std::string text = sentence(view.description);
   if (!view.limits.empty())
-    text += " (" + view.limits + ")";
+    text += limitsText(view.limits);
   if (!view.preset.empty())
     text += " Default: " + view.preset + ".";
   if (view.required)
