@@ -15,6 +15,9 @@ std::string shown(double value) {
 
 constexpr const char *kGemmTables =
     "ai-dynamo/aiconfigurator commit 095f58a, bf16 GEMM tables, m >= 1024";
+constexpr const char *kNarrowTables =
+    "ai-dynamo/aiconfigurator commit 095f58a, fp8 and nvfp4 GEMM tables, "
+    "m >= 1024, n and k >= 2048";
 constexpr const char *kNcclTests =
     "nccl-tests rows of one node, >= 1 MiB, 4 and 8 ranks "
     "(ai-dynamo/aiconfigurator commit 095f58a, stas00/ml-engineering)";
@@ -31,6 +34,20 @@ void addDevice(const Hardware &hardware,
   add("gemm wave quantization", gemm.waveQuantization, kGemmTables);
   add("gemm prologue depth", static_cast<double>(gemm.prologueDepth),
       kGemmTables);
+  if (gemm.fp8Tensor.speedup > 0) {
+    add("fp8 product speedup", gemm.fp8Tensor.speedup, kNarrowTables);
+    add("fp8 product depth", static_cast<double>(gemm.fp8Tensor.prologueDepth),
+        kNarrowTables);
+    add("block-scaled fp8 product speedup", gemm.fp8Block.speedup,
+        kNarrowTables);
+    add("block-scaled fp8 product depth",
+        static_cast<double>(gemm.fp8Block.prologueDepth), kNarrowTables);
+  }
+  if (gemm.fp4Block.speedup > 0) {
+    add("fp4 product speedup", gemm.fp4Block.speedup, kNarrowTables);
+    add("fp4 product depth", static_cast<double>(gemm.fp4Block.prologueDepth),
+        kNarrowTables);
+  }
   add("gemm power fraction", gemm.powerFraction,
       "longest kernels of the tables, or op tables of a training process; see "
       "the source of the cluster file");

@@ -26,7 +26,17 @@ struct GemmTile {
   double fraction; ///< of the sustained rate that this tile reaches
 };
 
-/// Rate of matrix products. See gemmTime in Kernel.h for the formula.
+/// Products of 8 or 4 bits against those of 16: how much faster deep ones are,
+/// and the depth whose time a tile pays extra, as prologueDepth of the curve.
+struct NarrowRate {
+  double speedup = 0; ///< in short runs; 0: cannot
+  int64_t prologueDepth = 0;
+  /// Products for the energy of one of 16 bits: the power limit allows as many
+  /// times its rate.
+  double perEnergy = 1;
+};
+
+/// Rate of matrix products. See gemmComputeTime in Kernel.h for the formula.
 struct GemmCurve {
   double sustainedFraction = 1; ///< of peak, best tile, deep and large
   /// Clock under minutes of products at the power limit / the clock of the
@@ -37,9 +47,7 @@ struct GemmCurve {
       1; ///< of the rate, where the result is added to an f32 matrix
   int64_t prologueDepth = 0; ///< depth (k) whose time a tile pays extra
   std::vector<GemmTile> tiles;
-  /// Rate of products of 8 and 4 bits over that of 16 bits, large products, by
-  /// how they are scaled; 0: cannot.
-  double fp8Tensor = 0, fp8Block = 0, fp4Block = 0;
+  NarrowRate fp8Tensor, fp8Block, fp4Block; ///< by how they are scaled
 };
 
 /// How attention is computed.

@@ -61,9 +61,16 @@ void readDevice(JsonObject object, Device &device) {
     device.gemm.accumulateFraction = gemm.fraction("accumulate_fraction");
     {
       JsonObject narrow = gemm.child("narrow_speedup");
-      device.gemm.fp8Tensor = narrow.number("fp8_tensor");
-      device.gemm.fp8Block = narrow.number("fp8_block");
-      device.gemm.fp4Block = narrow.number("fp4_block");
+      JsonObject depth = narrow.child("prologue_depth");
+      // The energy of a product goes with the width of its operands.
+      const auto rate = [&](const char *key, double perEnergy,
+                            NarrowRate &result) {
+        result = {narrow.number(key), depth.integer(key, 0), perEnergy};
+      };
+      rate("fp8_tensor", 2, device.gemm.fp8Tensor);
+      rate("fp8_block", 2, device.gemm.fp8Block);
+      rate("fp4_block", 4, device.gemm.fp4Block);
+      depth.finish();
       narrow.source();
       narrow.finish();
     }

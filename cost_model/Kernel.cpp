@@ -53,12 +53,21 @@ double arithmeticRate(const Device &device, DType dtype) {
 }
 
 Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
-                        DType dtype, bool accumulates) {
+                        DType dtype, bool accumulates,
+                        const NarrowRate *narrow) {
   const GemmCurve &curve = device.gemm;
   const double kind = accumulates ? curve.accumulateFraction : 1;
   const double peak = arithmeticRate(device, dtype);
   const double units = static_cast<double>(device.computeUnits);
-  const double depth = static_cast<double>(shape.k + curve.prologueDepth);
+  // Depth over the share of the sustained rate that is reached.
+  const double limited =
+      static_cast<double>(shape.k + curve.prologueDepth) / curve.powerFraction;
+  const double depth =
+      narrow == nullptr
+          ? limited
+          : std::max(static_cast<double>(shape.k + narrow->prologueDepth) /
+                         narrow->speedup,
+                     limited / narrow->perEnergy);
   double best = 0;
   for (const GemmTile &tile : curve.tiles) {
     const double tiles = static_cast<double>(shape.batch) *
@@ -67,8 +76,8 @@ Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
     const double even = std::max(1.0, tiles / units);
     const double waves = curve.waveQuantization * std::ceil(tiles / units) +
                          (1 - curve.waveQuantization) * even;
-    const double rate = peak / units * curve.sustainedFraction *
-                        curve.powerFraction * kind * tile.fraction;
+    const double rate =
+        peak / units * curve.sustainedFraction * kind * tile.fraction;
     const double time = waves * 2 * static_cast<double>(tile.m) *
                         static_cast<double>(tile.n) * depth / rate;
     if (best == 0 || time < best)

@@ -39,9 +39,13 @@ double arithmeticRate(const Device &device, DType dtype);
 ///           / (peak / units * sustained * power * e)
 /// Tiles are padded, so that narrow products waste what a tile wastes; the
 /// last wave is idle in part, unless the library splits work evenly (q = 0).
-/// `accumulates`: the result is added to an f32 matrix.
+/// `accumulates`: the result is added to an f32 matrix. `narrow`: of 8 or 4
+/// bits, at the later of its short-run time (speedup s and depth d of its own,
+/// no power limit) and its time at the power limit (perEnergy times the rate):
+///   (k + d) / s   and   (k + prologue_depth) / (perEnergy * power).
 Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
-                        DType dtype, bool accumulates = false);
+                        DType dtype, bool accumulates = false,
+                        const NarrowRate *narrow = nullptr);
 
 /// Time to stream `bytes` by kernels of a class.
 Seconds memoryTime(const Device &device, KernelClass kernel, Bytes bytes);

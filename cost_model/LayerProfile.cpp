@@ -131,8 +131,8 @@ private:
       }
     return productOf(
                index, bytes,
-               narrowed(op, gemmComputeTime(device, shape, plan.dtypes.compute,
-                                            accumulates(index)))) +
+               gemmComputeTime(device, shape, plan.dtypes.compute,
+                               accumulates(index), narrowRate(op))) +
            quantizeTime(index);
   }
 
@@ -165,19 +165,19 @@ private:
       }
     return productOf(
                index, bytes,
-               narrowed(op, gemmComputeTime(device, shape, plan.dtypes.compute,
-                                            accumulates(index)))) +
+               gemmComputeTime(device, shape, plan.dtypes.compute,
+                               accumulates(index), narrowRate(op))) +
            quantizeTime(index);
   }
 
   /// Whether the profile computes this product in 8 or 4 bits.
   bool isNarrow(const Op &op) const {
-    return profile.narrowSpeedup != 1 && op.segment != Segment::Head &&
+    return profile.narrow.speedup > 0 && op.segment != Segment::Head &&
            op.segment != Segment::Embed && op.segment != Segment::Loss &&
            op.segment != Segment::Router;
   }
-  Seconds narrowed(const Op &op, Seconds compute) const {
-    return isNarrow(op) ? (1 / profile.narrowSpeedup) * compute : compute;
+  const NarrowRate *narrowRate(const Op &op) const {
+    return isNarrow(op) ? &profile.narrow : nullptr;
   }
   /// Inputs and result gradients are quantized once, with a transposed copy;
   /// weight gradients read what is there.

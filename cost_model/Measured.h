@@ -15,6 +15,12 @@ namespace shardwright::cost {
 /// "A100-SXM-80G (p4de.24xlarge)", "A100-80GB"); null if there is none.
 const char *clusterOfGpu(std::string_view gpu);
 
+/// Sizes the node of a shipped cluster for a job of `ranks`, `perNode` to a
+/// node with `nics` ports (0: as many for each device as the cluster has).
+/// Where the domain of fast links is wider than a node (NVL72), it becomes the
+/// largest multiple of a node within it that divides the job.
+void setNode(Hardware &hardware, int64_t ranks, int64_t perNode, int64_t nics);
+
 struct MeasuredOutcome {
   std::string group;       ///< device, kernel or collective, dtype
   std::string source;      ///< as the row states it; may be empty

@@ -105,8 +105,20 @@ double secondsOf(JsonObject &object, double flops) {
   return rate > 0 ? flops / rate : 0;
 }
 
+/// Rate of a type of 8 or 4 bits; null for other types.
+const NarrowRate *narrowRate(const GemmCurve &curve, const std::string &dtype) {
+  if (dtype == "fp8" || dtype == "fp8_static" || dtype == "fp8_e4m3")
+    return &curve.fp8Tensor;
+  if (dtype == "fp8_block")
+    return &curve.fp8Block;
+  if (dtype == "nvfp4")
+    return &curve.fp4Block;
+  return nullptr;
+}
+
 void compareProduct(JsonObject &object, JsonObject &shape, Device device,
-                    const Profile &profile, MeasuredOutcome &outcome) {
+                    const Profile &profile, const std::string &dtype,
+                    MeasuredOutcome &outcome) {
   const GemmShape product{1, shape.integer("m", 1), shape.integer("n", 1),
                           shape.integer("k", 1)};
   const double m = static_cast<double>(product.m),
@@ -120,9 +132,13 @@ void compareProduct(JsonObject &object, JsonObject &shape, Device device,
   }
   device.gemm.powerFraction = 1;
   outcome.measuredSeconds = secondsOf(object, 2 * m * n * k);
-  const Bytes bytes(static_cast<int64_t>(2 * (m * k + k * n + m * n)));
+  const NarrowRate *narrow = narrowRate(device.gemm, dtype);
+  const double width = narrow == nullptr ? 2 : dtype == "nvfp4" ? 0.5 : 1;
+  const Bytes bytes(
+      static_cast<int64_t>(width * (m * k + k * n) + 2 * m * n));
   outcome.predictedSeconds =
-      kernelTime(device, profile, gemmComputeTime(device, product, DType::BF16),
+      kernelTime(device, profile,
+                 gemmComputeTime(device, product, DType::BF16, false, narrow),
                  memoryTime(device, KernelClass::Gemm, bytes))
           .count();
 }
@@ -195,17 +211,12 @@ bool compareCollectives(std::string_view text, std::string_view file,
           return;
         Hardware hardware = *shipped;
         const int64_t perNode = ranks / nodes;
-        hardware.levels.front().size =
-            std::max(perNode, nodes > 1 ? perNode : int64_t(1));
-        hardware.nodes = nodes;
-        if (nodes > 1 && hardware.levels.size() > 1) {
-          const int64_t nics = integerOr(object, "nic_per_node", 0);
-          const double gigabits = numberOr(object, "nic_gbps", 0);
-          if (nics > 0 && gigabits > 0) {
-            hardware.levels[1].nics = nics;
-            hardware.levels[1].bandwidth = BytesPerSecond(gigabits * 1e9 / 8);
-          }
-        }
+        const int64_t nics = integerOr(object, "nic_per_node", 0);
+        const double gigabits = numberOr(object, "nic_gbps", 0);
+        if (nics > 0 && gigabits > 0 && hardware.levels.size() > 1)
+          hardware.levels[1].bandwidth = BytesPerSecond(gigabits * 1e9 / 8);
+        setNode(hardware, ranks, perNode, nics);
+        hardware.nodes = ceilDiv(ranks, hardware.ranksPerNode());
         // nccl-tests' size is the larger side; ours is a rank's input.
         const double payload = collective == Collective::AllGather
                                    ? bytes / static_cast<double>(ranks)
@@ -216,7 +227,7 @@ bool compareCollectives(std::string_view text, std::string_view file,
         outcome.predictedSeconds =
             collectiveTime(hardware, collective,
                            Bytes(static_cast<int64_t>(payload)),
-                           placeGroup(ranks, 1, perNode))
+                           placeGroup(ranks, 1, hardware.ranksPerNode()))
                 .count();
       });
 }
@@ -240,14 +251,21 @@ bool compareKernels(std::string_view text, std::string_view file,
           outcome.unsupported = "no cluster file for " + gpu;
         else if (kernel != "gemm" && !attention)
           outcome.unsupported = "kernel " + kernel;
-        else if (!sixteenBits)
-          outcome.unsupported = "type " + dtype;
+        else if (!sixteenBits) {
+          const NarrowRate *narrow =
+              kernel == "gemm" ? narrowRate(shipped->device.gemm, dtype)
+                               : nullptr;
+          if (narrow == nullptr || narrow->speedup == 0)
+            outcome.unsupported = "type " + dtype;
+        }
         if (!outcome.unsupported.empty())
           return;
-        outcome.group = std::string(clusterOfGpu(gpu)) + " " + kernel;
+        outcome.group = std::string(clusterOfGpu(gpu)) + " " +
+                        (sixteenBits ? kernel : dtype + " product");
         JsonObject shape = object.child("shape");
         if (kernel == "gemm")
-          compareProduct(object, shape, shipped->device, profile, outcome);
+          compareProduct(object, shape, shipped->device, profile, dtype,
+                         outcome);
         else
           compareAttention(kernel, object, shape, shipped->device, profile,
                            outcome);

@@ -93,11 +93,12 @@ struct Profile {
   /// expert. Chosen per run; no profile file sets it.
   bool exchangeOncePerNode = false;
 
-  /// Products of layers in 8 or 4 bits: how much faster than in 16 they are (1:
-  /// they run in 16), and bytes to quantize an element of their input, with the
-  /// transposed copy that the weight gradient reads. Head, attention core,
-  /// norms and activations stay in 16 bits.
-  double narrowSpeedup = 1, quantizeBytes = 0;
+  /// Products of layers in 8 or 4 bits (speedup 0: they run in 16), and bytes
+  /// to quantize an element of their input, with the transposed copy that the
+  /// weight gradient reads. Head, attention core, norms and activations stay in
+  /// 16 bits.
+  NarrowRate narrow;
+  double quantizeBytes = 0;
 
   DTypes dtypes; ///< of 16-bit training; f16 or bf16 as the run says
 };

@@ -162,7 +162,32 @@ const char *clusterOfGpu(std::string_view gpu) {
     return "dgx-h200";
   if (starts("B200"))
     return "dgx-b200";
+  if (starts("B300"))
+    return "dgx-b300";
+  if (starts("GB200"))
+    return "gb200-nvl72";
+  if (starts("GB300"))
+    return "gb300-nvl72";
+  if (starts("A800"))
+    return "hgx-a800";
+  if (starts("H800"))
+    return "hgx-h800";
   return nullptr;
+}
+
+void setNode(Hardware &hardware, int64_t ranks, int64_t perNode, int64_t nics) {
+  Level &node = hardware.levels.front();
+  // A domain wider than a node: as many whole nodes of it as divide the job.
+  int64_t domain = perNode;
+  for (int64_t size = perNode; size <= node.size; size += perNode)
+    if (ranks % size == 0)
+      domain = size;
+  if (hardware.levels.size() > 1) {
+    Level &net = hardware.levels[1];
+    net.nics = nics > 0 ? checkedMul(nics, domain) / perNode
+                        : std::max<int64_t>(1, net.nics * domain / node.size);
+  }
+  node.size = domain;
 }
 
 std::optional<double> ValidationOutcome::memoryError() const {
@@ -231,14 +256,11 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   const char *cluster = clusterOfGpu(row.gpu);
   if (!readHardware(shippedHardware(cluster), cluster, shipped, failure))
     return failure.messages.front();
-  shipped.levels.front().size = row.gpusPerNode;
   int64_t nics = 0;
   double gigabits = 0;
-  if (shipped.levels.size() > 1 &&
-      networkOf(row.interconnect, nics, gigabits)) {
-    shipped.levels[1].nics = nics;
+  if (shipped.levels.size() > 1 && networkOf(row.interconnect, nics, gigabits))
     shipped.levels[1].bandwidth = BytesPerSecond(gigabits * 1e9 / 8);
-  }
+  setNode(shipped, row.gpus, row.gpusPerNode, nics);
   if (!resized(shipped, row.gpus, result.hardware, failure))
     return failure.messages.front();
 
@@ -250,10 +272,10 @@ std::string validationCase(const ValidationRow &row, const Program &program,
     const GemmCurve &gemm = result.hardware.device.gemm;
     const bool block = row.fp8Recipe.find("block") != std::string::npos ||
                        row.fp8Recipe.find("mx") != std::string::npos;
-    result.profile.narrowSpeedup = row.precision == "fp4" ? gemm.fp4Block
-                                   : block                ? gemm.fp8Block
-                                                          : gemm.fp8Tensor;
-    if (result.profile.narrowSpeedup == 0)
+    result.profile.narrow = row.precision == "fp4" ? gemm.fp4Block
+                            : block                ? gemm.fp8Block
+                                                   : gemm.fp8Tensor;
+    if (result.profile.narrow.speedup == 0)
       return "precision " + row.precision + " on " + row.gpu;
     // Read 16 bits, write 8 bits twice (4 and 8 bits for fp4, and scales).
     result.profile.quantizeBytes = 4;

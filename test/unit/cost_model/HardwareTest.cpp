@@ -41,7 +41,9 @@ std::string refusal(const std::string &text) {
 TEST_CASE("every shipped cluster is read and has nodes of whole sizes") {
   CHECK(shippedHardwareNames() ==
         std::vector<std::string>{"dgx-a100", "dgx-a100-40gb", "dgx-b200",
-                                 "dgx-h100", "dgx-h200", "host"});
+                                 "dgx-b300", "dgx-h100", "dgx-h200",
+                                 "gb200-nvl72", "gb300-nvl72", "hgx-a800",
+                                 "hgx-h800", "host"});
   for (const std::string &name : shippedHardwareNames()) {
     const Hardware hardware = shipped(name);
     CHECK(hardware.name == name);
