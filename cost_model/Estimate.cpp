@@ -37,6 +37,17 @@ void accumulate(LayerProfile &sum, const LayerProfile &layer, int64_t count) {
   sum.backwardHost += times * layer.backwardHost;
 }
 
+void accumulate(StageWork &sum, const StageWork &chunk) {
+  accumulate(sum.layers, chunk.layers, 1);
+  accumulate(sum.entrance, chunk.entrance, 1);
+  accumulate(sum.exit, chunk.exit, 1);
+  sum.reduce += chunk.reduce;
+  sum.largestReduce = maximum(sum.largestReduce, chunk.largestReduce);
+  sum.gather += chunk.gather;
+  sum.elements = checkedAdd(sum.elements, chunk.elements);
+  sum.stateElements = checkedAdd(sum.stateElements, chunk.stateElements);
+}
+
 Seconds forwardTime(const LayerProfile &layer) { return layer.forwardAll(); }
 Seconds dataGradTime(const LayerProfile &layer) { return layer.dataGradAll(); }
 
@@ -72,6 +83,11 @@ BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
           collectiveTime(hardware, Collective::AllReduce, gradient,
                          placeGroup(degree(plan, bucket.extraReduceAxes), 1,
                                     hardware.ranksPerNode()));
+    if (stageOwners(plan.schedule) > 1) // half a pipeline apart, on average
+      times.reduce += collectiveTime(
+          hardware, Collective::AllReduce, gradient,
+          placeGroup(2, plan.dp * plan.tp * std::max<int64_t>(1, plan.pp / 2),
+                     hardware.ranksPerNode()));
     if (data.ranks > 1)
       times.reduce += memoryTime(
           hardware.device, KernelClass::Elementwise,
@@ -115,8 +131,13 @@ public:
         cache(cache) {}
 
   Estimate run() {
-    for (const Stage &stage : plan.stages)
-      work.push_back(workOf(stage));
+    for (int64_t stage = 0; stage < plan.pp; ++stage) {
+      work.emplace_back();
+      for (int64_t index : stagesOfRank(plan, stage)) {
+        chunkWork.push_back(workOf(plan.stages[static_cast<size_t>(index)]));
+        accumulate(work.back(), chunkWork.back());
+      }
+    }
     addShared();
     const Timeline timeline = runPipeline(plan.schedule, plan.microbatches(),
                                           pipelineTimes(), &cache.schedules);
@@ -141,7 +162,7 @@ public:
     };
     add("dp_communication",
         exposed[last] +
-            static_cast<double>(plan.microbatches()) *
+            perChunk() *
                 (shardedForward(work[last]) + shardedBackward(work[last])));
     add("embedding_communication", sharedReduce);
     add("optimizer", optimizer);
@@ -162,6 +183,12 @@ public:
   }
 
 private:
+  /// Microbatches that pass a chunk.
+  double perChunk() const {
+    return static_cast<double>(
+        chunkMicrobatches(plan.schedule, plan.microbatches()));
+  }
+
   StageWork workOf(const Stage &stage) {
     StageWork sum;
     for (const StageRun &run : stage.runs) {
@@ -194,11 +221,14 @@ private:
   void addShared() {
     for (size_t stage = 0; stage < work.size(); ++stage) {
       bool shares = false;
-      for (const StageRun &run : plan.stages[stage].runs)
-        for (const Parameter &parameter :
-             program.kinds[static_cast<size_t>(kindIndex(program, run.kind))]
-                 .parameters)
-          shares = shares || !parameter.shared.empty();
+      forEachRun(
+          plan, static_cast<int64_t>(stage), [&](const StageRun &run, int64_t) {
+            for (const Parameter &parameter :
+                 program
+                     .kinds[static_cast<size_t>(kindIndex(program, run.kind))]
+                     .parameters)
+              shares = shares || !parameter.shared.empty();
+          });
       if (!shares)
         continue;
       const ParameterBlock &block =
@@ -229,26 +259,16 @@ private:
     PipelineTimes times;
     times.stages = plan.pp;
     times.chunks = plan.chunks;
-    const double part = 1.0 / static_cast<double>(plan.chunks);
-    for (size_t stage = 0; stage < work.size(); ++stage)
-      for (int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
-        const StageWork &own = work[stage];
-        StageTimes entry{part * forwardTime(own.layers),
-                         part * dataGradTime(own.layers),
-                         part * own.layers.weightGrad};
-        const auto addEdge = [&](const LayerProfile &edge) {
-          entry.forward += forwardTime(edge);
-          entry.backwardData += dataGradTime(edge);
-          entry.backwardWeight += edge.weightGrad;
-        };
-        entry.forward += part * shardedForward(own);
-        entry.backwardData += part * shardedBackward(own);
-        if (chunk == 0)
-          addEdge(own.entrance);
-        if (chunk == plan.chunks - 1)
-          addEdge(own.exit);
-        times.times.push_back(entry);
-      }
+    for (const StageWork &own : chunkWork) {
+      StageTimes entry{forwardTime(own.layers) + forwardTime(own.entrance) +
+                           forwardTime(own.exit) + shardedForward(own),
+                       dataGradTime(own.layers) + dataGradTime(own.entrance) +
+                           dataGradTime(own.exit) + shardedBackward(own),
+                       own.layers.weightGrad + own.entrance.weightGrad +
+                           own.exit.weightGrad,
+                       hiddenBeside(own)};
+      times.times.push_back(entry);
+    }
     if (plan.pp == 1)
       return times;
     const Bytes stream = streamBytes(program, plan);
@@ -263,6 +283,16 @@ private:
         transferTime(hardware, sent, plan.dp * plan.tp, plan.pp) + gather;
     times.overlapTransfers = profile.overlapTransfers;
     return times;
+  }
+
+  /// A forward beside the backward of another chunk: the exchanges of experts of
+  /// either run beside the other's compute.
+  Seconds hiddenBeside(const StageWork &own) const {
+    const LayerProfile &layers = own.layers;
+    const Seconds exchanges = layers.forwardExchange + layers.backwardExchange;
+    return exchanges -
+           exposedTime(hardware, exchanges,
+                       layers.forward + layers.dataGrad + layers.weightGrad);
   }
 
   /// ZeRO 3 gathers the parameters of a layer before it runs, forward and again
@@ -300,7 +330,10 @@ private:
   /// of the last (first) one has no more than its own microbatch to hide
   /// behind.
   Seconds exposedInChunks(Seconds transfer, Seconds cover) const {
-    const double part = 1.0 / static_cast<double>(plan.chunks);
+    const double part =
+        plan.schedule == ScheduleKind::Interleaved
+            ? 1.0 / static_cast<double>(plan.chunks)
+            : 1.0;
     const Seconds early = (1 - part) * transfer;
     const Seconds room = (1 - part) * static_cast<double>(plan.pp) * cover;
     return exposedTime(hardware,
@@ -328,7 +361,7 @@ private:
     LayerProfile sum = own.layers;
     accumulate(sum, own.entrance, 1);
     accumulate(sum, own.exit, 1);
-    const double count = static_cast<double>(plan.microbatches());
+    const double count = perChunk();
     const auto add = [&](const char *name, Seconds time) {
       estimate.terms.push_back({name, time});
     };
@@ -338,8 +371,16 @@ private:
     add("recompute", count * sum.recompute);
     add("tp_communication",
         count * (sum.forwardCommunication + sum.backwardCommunication));
-    add("ep_communication",
-        count * (sum.forwardExchange + sum.backwardExchange));
+    Seconds exchange = count * (sum.forwardExchange + sum.backwardExchange);
+    if (plan.schedule == ScheduleKind::DualPipe ||
+        plan.schedule == ScheduleKind::DualPipeV) {
+      // What forwards beside backwards hid is in nobody's way.
+      const Seconds apart =
+          count * (sum.forwardAll() + sum.dataGradAll() + sum.weightGrad +
+                   shardedForward(own) + shardedBackward(own));
+      exchange = maximum(Seconds(0), exchange - (apart - line.busy));
+    }
+    add("ep_communication", exchange);
     add("host", count * (sum.forwardHost + sum.backwardHost));
     add("pp_communication", line.transfer);
     add("pp_bubble", line.idle);
@@ -350,7 +391,8 @@ private:
   const Profile &profile;
   const Plan &plan;
   EstimateCache &cache;
-  std::vector<StageWork> work;
+  std::vector<StageWork> work;      ///< of the ranks of a pipeline
+  std::vector<StageWork> chunkWork; ///< [rank * chunks + chunk]
   Seconds sharedReduce;
 };
 
@@ -364,9 +406,9 @@ Bytes outsideBytes(const Profile &profile, const MemoryParts &memory) {
 
 /// Bytes that a framework holds on a rank of `stage` beside our arena.
 Bytes frameworkBytes(const Program &program, const Hardware &hardware,
-                     const Profile &profile, const Plan &plan,
-                     const Stage &stage, const MemoryParts &memory,
-                     int64_t slots) {
+                     const Profile &profile, const Plan &plan, int64_t stage,
+                     const MemoryParts &memory,
+                     const std::vector<InFlight> &moments) {
   double bytes = static_cast<double>(outsideBytes(profile, memory).count());
   const double stream =
       static_cast<double>(streamBytes(program, plan).count()) /
@@ -383,7 +425,9 @@ Bytes frameworkBytes(const Program &program, const Hardware &hardware,
           static_cast<double>(plan.microBatch) *
           static_cast<double>(program.ffn) / static_cast<double>(plan.tp);
   const bool unfused = attentionIsUnfused(hardware.device, profile);
-  for (const StageRun &run : stage.runs) {
+  // Bytes that a microbatch holds, per chunk.
+  std::vector<double> held(static_cast<size_t>(plan.chunks), 0);
+  forEachRun(plan, stage, [&](const StageRun &run, int64_t chunk) {
     const Kind &kind =
         program.kinds[static_cast<size_t>(kindIndex(program, run.kind))];
     if (!givesStream(kind)) // the head
@@ -392,13 +436,22 @@ Bytes frameworkBytes(const Program &program, const Hardware &hardware,
                static_cast<double>(paddedVocab(program.vocab, plan.tp)) /
                (profile.gatherLogits ? 1.0 : static_cast<double>(plan.tp));
     if (!takesStream(kind) || !givesStream(kind))
-      continue;
-    const double held = static_cast<double>(slots * run.count);
+      return;
+    double &own = held[static_cast<size_t>(chunk)];
+    const double count = static_cast<double>(run.count);
     if (run.recompute != Recompute::Full)
-      bytes += held * (profile.savedMaskBytes * stream + eager);
+      own += count * (profile.savedMaskBytes * stream + eager);
     if (unfused && run.recompute == Recompute::None)
-      bytes += held * profile.scoreSavedBytes * scores;
+      own += count * profile.scoreSavedBytes * scores;
+  });
+  double most = 0;
+  for (const InFlight &moment : moments) {
+    double sum = 0;
+    for (size_t chunk = 0; chunk < held.size(); ++chunk)
+      sum += static_cast<double>(moment.saved[chunk]) * held[chunk];
+    most = std::max(most, sum);
   }
+  bytes += most;
   bytes += eager; // of the layer at work, as the scores
   if (unfused)
     bytes += profile.scoreSavedBytes * scores;
@@ -450,8 +503,9 @@ const ParameterBlock &EstimateCache::shared(const Program &program,
                                             const Plan &plan, int64_t stage) {
   // The block depends on which kinds the stage runs, not on how many layers.
   int64_t kinds = 0;
-  for (const StageRun &run : plan.stages[static_cast<size_t>(stage)].runs)
+  forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
     kinds |= int64_t(1) << kindIndex(program, run.kind);
+  });
   Key at = key(plan, 0, Recompute::None);
   at[0] = kinds;
   at[10] = plan.dp;
@@ -480,22 +534,12 @@ const LayerFacts &EstimateCache::facts(const Program &program, const Plan &plan,
 StageEstimate estimateStageMemory(const Program &program,
                                   const Hardware &hardware,
                                   const Profile &profile, const Plan &plan,
-                                  const LayerTable &table, int64_t stage) {
-  MemoryParts parts = memoryOf(program, plan, table, stage);
-  int64_t slots = plan.schedule == ScheduleKind::GPipe
-                      ? plan.microbatches()
-                      : std::min(plan.microbatches(), plan.pp - stage);
-  if (plan.chunks > 1) {
-    // Interleaved: slots of a chunk each, as many as its warm-up and one.
-    const int64_t held =
-        std::min(plan.microbatches() * plan.chunks,
-                 2 * (plan.pp - stage - 1) + (plan.chunks - 1) * plan.pp + 1);
-    const double ratio =
-        static_cast<double>(held) / static_cast<double>(plan.chunks * slots);
-    parts.saved = Bytes(
-        static_cast<int64_t>(static_cast<double>(parts.saved.count()) * ratio));
-    slots = ceilDiv(held, plan.chunks);
-  }
+                                  const LayerTable &table, int64_t stage,
+                                  const ScheduleFacts *facts) {
+  const ScheduleFacts made = facts ? ScheduleFacts() : scheduleFacts(plan);
+  if (!facts)
+    facts = &made;
+  MemoryParts parts = memoryOf(program, plan, table, stage, facts);
   if (plan.zero >= 2) {
     // Gradients of a microbatch are reduced at once; ZeRO 3 holds the
     // parameters of the layer at work and of the next.
@@ -514,8 +558,8 @@ StageEstimate estimateStageMemory(const Program &program,
   StageEstimate estimate;
   estimate.memory = parts;
   estimate.framework =
-      frameworkBytes(program, hardware, profile, plan,
-                     plan.stages[static_cast<size_t>(stage)], parts, slots);
+      frameworkBytes(program, hardware, profile, plan, stage, parts,
+                     facts->inFlight[static_cast<size_t>(stage)]);
   estimate.outside = outsideBytes(profile, parts);
   return estimate;
 }
@@ -525,10 +569,11 @@ std::vector<StageEstimate> estimateMemory(const Program &program,
                                           const Profile &profile,
                                           const Plan &plan) {
   const LayerTable table(program, plan);
+  const ScheduleFacts facts = scheduleFacts(plan);
   std::vector<StageEstimate> stages;
   for (int64_t stage = 0; stage < plan.pp; ++stage)
-    stages.push_back(
-        estimateStageMemory(program, hardware, profile, plan, table, stage));
+    stages.push_back(estimateStageMemory(program, hardware, profile, plan,
+                                         table, stage, &facts));
   return stages;
 }
 

@@ -103,8 +103,8 @@ private:
 /// repeating period is extrapolated and equals the complete run). The plan is
 /// legal (Rules.h). `cache` may be null; it never changes the result.
 ///
-/// plan.chunks > 1 is interleaved 1F1B as Megatron-LM runs it, for predictions
-/// of others' runs: layers of a stage are split evenly over its chunks.
+/// Of a pipeline rank with several chunks, `stages` and the terms are of the
+/// rank: all its entries of plan.stages.
 Estimate estimate(const Program &program, const Hardware &hardware,
                   const Profile &profile, const Plan &plan,
                   EstimateCache *cache = nullptr);
@@ -120,13 +120,15 @@ std::vector<StageEstimate> estimateMemory(const Program &program,
                                           const Profile &profile,
                                           const Plan &plan);
 
-/// Memory of one stage; `table` holds the layers of plan.stages[stage] under
-/// the plan's dp, tp, sp, zero, microBatch and dtypes.
+/// Memory of one rank of the pipeline; `table` holds the layers of its stages
+/// under the plan's dp, tp, sp, zero, microBatch and dtypes. `facts` of its
+/// schedule may be null; they are made then.
 class LayerTable;
 StageEstimate estimateStageMemory(const Program &program,
                                   const Hardware &hardware,
                                   const Profile &profile, const Plan &plan,
-                                  const LayerTable &table, int64_t stage);
+                                  const LayerTable &table, int64_t stage,
+                                  const ScheduleFacts *facts = nullptr);
 
 /// A time that no completion of the partial plan can beat: fields of `plan`
 /// that `fixed` does not name are free, and always how layers are split over

@@ -20,8 +20,6 @@ constexpr int64_t maxSequence = int64_t(1) << 31;
 constexpr int64_t maxLayers = 1 << 20;
 
 constexpr DType dtypes[] = {DType::F64, DType::F32, DType::BF16, DType::F16};
-constexpr ScheduleKind schedules[] = {ScheduleKind::GPipe,
-                                      ScheduleKind::OneFOneB};
 constexpr Recompute policies[] = {Recompute::None, Recompute::Selective,
                                   Recompute::Full};
 
@@ -145,7 +143,7 @@ bool readPlan(std::string_view text, std::string_view file, Plan &plan,
   read.sequence = batch.integer("sequence", 1, maxSequence);
   batch.finish();
   JsonObject schedule = root.child("schedule");
-  read.schedule = choose(schedule, "kind", schedules);
+  read.schedule = choose(schedule, "kind", scheduleKinds);
   read.chunks = schedule.integer("chunks", 1, maxDegree);
   schedule.finish();
   readStages(root, read);

@@ -11,7 +11,8 @@ LayerTable::LayerTable(const Program &program, const Plan &plan) {
 
 LayerTable::LayerTable(const Program &program, const Plan &plan,
                        int64_t stage) {
-  add(program, plan, plan.stages[stage]);
+  for (int64_t index : stagesOfRank(plan, stage))
+    add(program, plan, plan.stages[index]);
 }
 
 void LayerTable::add(const Program &program, const Plan &plan,

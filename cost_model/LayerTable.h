@@ -15,7 +15,7 @@ namespace shardwright::cost {
 /// LayerFacts of every (kind, policy) that the stages of a plan run.
 class LayerTable {
 public:
-  /// Of all stages, or of one.
+  /// Of all stages, or of one rank of the pipeline.
   LayerTable(const Program &program, const Plan &plan);
   LayerTable(const Program &program, const Plan &plan, int64_t stage);
   const LayerFacts &of(const StageRun &run) const;
@@ -31,11 +31,14 @@ private:
   std::vector<Entry> entries;
 };
 
+/// `facts` of the plan's schedule may be null; they are made then.
 MemoryParts memoryOf(const Program &program, const Plan &plan,
-                     const LayerTable &table, int64_t stage);
+                     const LayerTable &table, int64_t stage,
+                     const ScheduleFacts *facts = nullptr);
+ScheduleFacts scheduleFacts(const Plan &plan);
 ParameterBlock sharedBlock(const Plan &plan, const Program &program,
                            const LayerTable &table, int64_t stage);
-/// Stages that own the shared block of `stage` (1 if it has none).
+/// Pipeline ranks that own the shared block of `stage` (1 if it has none).
 int64_t sharedOwners(const Program &program, const Plan &plan, int64_t stage);
 
 } // namespace shardwright::cost

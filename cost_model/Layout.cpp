@@ -148,16 +148,16 @@ std::vector<SharedParameter> sharedParameters(const Program &program) {
 std::vector<int64_t> ownerStages(const Program &program, const Plan &plan,
                                  std::string_view name) {
   std::vector<int64_t> owners;
-  for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+  for (int64_t stage = 0; stage < plan.pp; ++stage) {
     bool owns = false;
-    for (const StageRun &run : plan.stages[stage].runs) {
+    forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
       int kind = kindIndex(program, run.kind);
       assert(kind >= 0 && "a legal plan runs kinds of its program");
       for (const Parameter &parameter : program.kinds[kind].parameters)
         owns = owns || parameter.shared == name;
-    }
+    });
     if (owns)
-      owners.push_back(static_cast<int64_t>(stage));
+      owners.push_back(stage);
   }
   return owners;
 }
@@ -176,14 +176,14 @@ ParameterBlock sharedBlock(const Plan &plan, const Program &program,
   for (size_t i = 0; i < shared.size(); ++i) {
     const StageRun *user = nullptr;
     int parameterIndex = -1;
-    for (const StageRun &run : plan.stages[stage].runs) {
+    forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
       const Kind &kind = program.kinds[kindIndex(program, run.kind)];
       for (size_t p = 0; p < kind.parameters.size() && !user; ++p)
         if (kind.parameters[p].shared == shared[i].name) {
           user = &run;
           parameterIndex = static_cast<int>(p);
         }
-    }
+    });
     if (!user)
       continue;
     const Parameter &parameter =
@@ -281,6 +281,21 @@ Bytes savedBytesPerLayer(const Plan &plan, const Kind &kind,
 
 namespace {
 
+Bytes keptBytes(const Plan &plan, const KindVariant &variant,
+                const PlannedVariant &planned) {
+  Bytes bytes(0);
+  const Function &data = variant.dataGrad, &weight = variant.weightGrad;
+  for (size_t i = 0; i < data.results.size(); ++i)
+    if (data.results[i].kind == ResultKind::Kept)
+      bytes += aligned(localBytes(plan, data.values[data.results[i].value],
+                                  planned.dataGrad.results[i]));
+  for (const Argument &argument : weight.arguments)
+    if (argument.kind == ArgKind::StreamGrad)
+      bytes += aligned(localBytes(plan, weight.values[argument.value],
+                                  planned.weightGrad.encodings[argument.value]));
+  return bytes;
+}
+
 void addFunction(const Plan &plan, Phase phase, const Function &function,
                  const PlannedFunction &planned, LayerFacts &facts) {
   Flops flops(0);
@@ -328,6 +343,7 @@ LayerFacts layerFacts(const Plan &plan, const Kind &kind,
   addFunction(plan, Phase::WeightGrad, variant.weightGrad, planned.weightGrad,
               facts);
   facts.saved = savedBytesPerLayer(plan, kind, variant, planned);
+  facts.kept = keptBytes(plan, variant, planned);
   facts.workspace = workspaceBytes(plan, variant, planned);
   return facts;
 }
@@ -365,22 +381,31 @@ Bytes reduceStaging(const Plan &plan, const ParameterBlock &block,
 
 } // namespace
 
+ScheduleFacts scheduleFacts(const Plan &plan) {
+  return scheduleFacts(plan.schedule, plan.pp, plan.microbatches(),
+                       plan.chunks);
+}
+
 MemoryParts memoryOf(const Program &program, const Plan &plan,
-                     const LayerTable &table, int64_t stage) {
+                     const LayerTable &table, int64_t stage,
+                     const ScheduleFacts *facts) {
   MemoryParts memory;
   int64_t elements = 0, stateElements = 0;
-  Bytes slot(0), staging(0), workspace(0);
-  for (const StageRun &run : plan.stages[stage].runs) {
-    const LayerFacts &facts = table.of(run);
+  Bytes staging(0), workspace(0);
+  std::vector<Bytes> saved(static_cast<size_t>(plan.chunks)), kept(saved);
+  forEachRun(plan, stage, [&](const StageRun &run, int64_t chunk) {
+    const LayerFacts &layer = table.of(run);
     elements =
-        checkedAdd(elements, checkedMul(run.count, facts.block.elements));
+        checkedAdd(elements, checkedMul(run.count, layer.block.elements));
     stateElements = checkedAdd(
-        stateElements, checkedMul(run.count, facts.block.stateElements));
-    slot += run.count * facts.saved;
-    workspace = std::max(workspace, facts.workspace);
-    staging = std::max({staging, facts.staging,
-                        reduceStaging(plan, facts.block, 1)});
-  }
+        stateElements, checkedMul(run.count, layer.block.stateElements));
+    saved[static_cast<size_t>(chunk)] += run.count * layer.saved;
+    kept[static_cast<size_t>(chunk)] += run.count * layer.kept;
+    workspace = std::max(workspace, layer.workspace);
+    staging = std::max(
+        {staging, layer.staging,
+         reduceStaging(plan, layer.block, stageOwners(plan.schedule))});
+  });
   const ParameterBlock shared = sharedBlock(plan, program, table, stage);
   elements = checkedAdd(elements, shared.elements);
   stateElements = checkedAdd(stateElements, shared.stateElements);
@@ -397,11 +422,20 @@ MemoryParts memoryOf(const Program &program, const Plan &plan,
   memory.gradients = Bytes(checkedMul(elements, byteWidth(dtypes.grad)));
   memory.optimizer =
       Bytes(checkedMul(3 * byteWidth(dtypes.master), stateElements));
-  memory.saved = slotCount(plan.schedule, plan.pp, plan.microbatches(), stage) *
-                 slot;
+  const ScheduleFacts made = facts ? ScheduleFacts() : scheduleFacts(plan);
+  const ScheduleFacts &schedule = facts ? *facts : made;
+  for (const InFlight &moment : schedule.inFlight[static_cast<size_t>(stage)]) {
+    Bytes held(0);
+    for (size_t chunk = 0; chunk < saved.size(); ++chunk)
+      held += moment.saved[chunk] * saved[chunk] +
+              moment.kept[chunk] * kept[chunk];
+    memory.saved = std::max(memory.saved, held);
+  }
   const Bytes stream = aligned(streamBytes(program, plan));
-  const bool first = stage == 0, last = stage + 1 == plan.pp;
-  memory.p2p = (2 * int64_t(!last) + int64_t(!first)) * stream;
+  const BorderBuffers &borders = schedule.borders[static_cast<size_t>(stage)];
+  memory.p2p = (borders.streamsLeaving + borders.gradientsArriving +
+                borders.gradientsLeaving) *
+               stream;
   memory.comm = aligned(staging);
   memory.workspace = workspace + 2 * stream;
   return memory;
@@ -424,8 +458,9 @@ std::vector<MemoryParts> memoryOfStages(const Program &program,
                                         const Plan &plan) {
   LayerTable table(program, plan);
   std::vector<MemoryParts> stages;
+  const ScheduleFacts facts = scheduleFacts(plan);
   for (int64_t stage = 0; stage < plan.pp; ++stage)
-    stages.push_back(memoryOf(program, plan, table, stage));
+    stages.push_back(memoryOf(program, plan, table, stage, &facts));
   return stages;
 }
 

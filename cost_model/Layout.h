@@ -50,7 +50,7 @@ struct SharedParameter {
 /// In order of first use over the kinds; Bucket::parameters of a shared block
 /// are indices in this list.
 std::vector<SharedParameter> sharedParameters(const Program &program);
-/// Stages that run a kind with the shared parameter `name`, ascending.
+/// Pipeline ranks that run a kind with the shared parameter `name`, ascending.
 std::vector<int64_t> ownerStages(const Program &program, const Plan &plan,
                                  std::string_view name);
 
@@ -59,7 +59,8 @@ std::vector<int64_t> ownerStages(const Program &program, const Plan &plan,
 /// behind the other. Extra axes are those, but the data axes, over which the
 /// planned gradient is partial.
 ParameterBlock parameterBlock(const Plan &plan, const Kind &kind);
-/// Block of the shared parameters that stage `stage` owns (tied embedding).
+/// Block of the shared parameters that pipeline rank `stage` owns (tied
+/// embedding).
 ParameterBlock sharedBlock(const Plan &plan, const Program &program,
                            int64_t stage);
 
@@ -128,6 +129,10 @@ struct LayerFacts {
   std::map<LedgerKey, LedgerEntry> collectives;
   Flops forward, dataGrad, weightGrad;
   Bytes saved;     ///< savedBytesPerLayer
+  /// What a data gradient leaves until a weight gradient that runs apart: each
+  /// kept value, and the gradient of the stream that leaves the layer if the
+  /// weight gradient reads it (aligned 256 each).
+  Bytes kept;
   Bytes workspace; ///< workspaceBytes
   Bytes staging;   ///< largest of its collectives in the three functions
 };
@@ -138,18 +143,24 @@ LayerFacts layerFacts(const Plan &plan, const Kind &kind,
 /// Bytes of one rank's part of the stream of one microbatch.
 Bytes streamBytes(const Program &program, const Plan &plan);
 
-/// Memory of one rank of `stage`. Parts:
+/// Memory of one rank of `stage`, a rank of the pipeline with one or several
+/// entries of plan.stages (its chunks). Parts:
 /// - parameters: elements of all layer blocks and the shared block * param
 ///   width; gradients: the same * grad width;
 /// - optimizer: 3 * elements / shards, bucket by bucket, * master width
 ///   (master, m, v);
-/// - saved: slots * the sum of savedBytesPerLayer over the stage's layers;
-/// - p2p: one aligned stream each for the stream that leaves and the gradient
-///   that arrives (unless last stage) and the gradient that leaves (unless
-///   first);
+/// - saved: the most at any moment (inFlight in Schedule.h) of the saved bytes of
+///   all layers of a chunk for each microbatch that it holds, and their kept
+///   bytes for each whose weight gradient is left; for one chunk with joined
+///   backwards slots * the sum of savedBytesPerLayer;
+/// - p2p: one aligned stream for each of the schedule's border buffers: GPipe and
+///   1F1B the stream that leaves and the gradient that arrives (unless last
+///   stage) and the gradient that leaves (unless first);
 /// - comm: the largest staging of any collective of the step, aligned;
 /// - workspace: the largest workspaceBytes of the stage's kinds + two aligned
-///   streams, between which the gradient passes from layer to layer.
+///   streams, between which the gradient passes from layer to layer. Under
+///   schedules that split the backward it still has room for one layer's kept
+///   values.
 MemoryParts memoryOf(const Program &program, const Plan &plan, int64_t stage);
 /// The same for every stage, planning every kind once.
 std::vector<MemoryParts> memoryOfStages(const Program &program,

@@ -50,8 +50,9 @@ public:
     addLayers();
     addTransfers();
     const int64_t owners = sharedOwners(program, plan, stage);
-    for (const StageRun &run : plan.stages[stage].runs)
-      addBlock(table.of(run).block, run.count, 1);
+    forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
+      addBlock(table.of(run).block, run.count, stageOwners(plan.schedule));
+    });
     addBlock(sharedBlock(plan, program, table, stage), 1, owners);
     if (plan.ranks() > 1)
       add(Collective::AllReduce, "world", Phase::Update, 1, Bytes(16));
@@ -70,9 +71,10 @@ private:
   }
 
   void addLayers() {
-    for (const StageRun &run : plan.stages[stage].runs) {
+    forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
       const LayerFacts &facts = table.of(run);
-      const int64_t times = checkedMul(run.count, plan.microbatches());
+      const int64_t times = checkedMul(
+          run.count, chunkMicrobatches(plan.schedule, plan.microbatches()));
       for (const auto &[key, entry] : facts.collectives) {
         LedgerEntry &sum = ledger.collectives[key];
         sum.calls = checkedAdd(sum.calls, checkedMul(times, entry.calls));
@@ -85,19 +87,26 @@ private:
       addFlops(Phase::Forward, facts.forward);
       addFlops(Phase::DataGrad, facts.dataGrad);
       addFlops(Phase::WeightGrad, facts.weightGrad);
-    }
+    });
   }
 
   void addTransfers() {
-    const int64_t times = plan.microbatches();
+    const int64_t times =
+        chunkMicrobatches(plan.schedule, plan.microbatches());
     const Bytes stream = streamBytes(program, plan);
-    if (stage + 1 < plan.pp) {
-      add(Collective::Send, "pp", Phase::Forward, times, stream);
-      add(Collective::Recv, "pp", Phase::DataGrad, times, stream);
-    }
-    if (stage > 0) {
-      add(Collective::Recv, "pp", Phase::Forward, times, stream);
-      add(Collective::Send, "pp", Phase::DataGrad, times, stream);
+    const auto elsewhere = [&](ChunkPlace place) {
+      return place.rank >= 0 && place.rank != stage;
+    };
+    for (int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
+      const ChunkPlace place{stage, chunk};
+      if (elsewhere(placeBehind(plan.schedule, plan.pp, plan.chunks, place))) {
+        add(Collective::Send, "pp", Phase::Forward, times, stream);
+        add(Collective::Recv, "pp", Phase::DataGrad, times, stream);
+      }
+      if (elsewhere(placeBefore(plan.schedule, plan.pp, plan.chunks, place))) {
+        add(Collective::Recv, "pp", Phase::Forward, times, stream);
+        add(Collective::Send, "pp", Phase::DataGrad, times, stream);
+      }
     }
   }
 

@@ -10,18 +10,20 @@
 //
 // Phases forward, data_grad, weight_grad:
 // - every reshard step of a function, but slices, counts once per layer of
-//   every run of the stage and per microbatch, on its mesh axes, with the bytes
-//   of the value that it reads (this rank's part);
-// - `send` and `recv` on "pp", M calls each, payload M * bytes of this rank's
-//   stream (compute dtype): forward send unless last stage, forward recv unless
-//   first, data_grad send unless first, data_grad recv unless last. A recv
-//   counts the bytes that arrive.
+//   every run of the rank's stages and per microbatch that passes them (M, or
+//   M / 2 under dualpipe), on its mesh axes, with the bytes of the value that it
+//   reads (this rank's part);
+// - `send` and `recv` on "pp", one call for each microbatch and chunk, payload
+//   the bytes of this rank's stream (compute dtype): forward send and data_grad
+//   recv where a chunk has one behind it on another rank, forward recv and
+//   data_grad send where it has one before it on another rank. A recv counts the
+//   bytes that arrive.
 // Phase reduce, per bucket of every layer's parameter block, and then per
 // bucket of the shared block, in this order, in place in the gradients, payload
 // bucket elements (padding included) * grad width:
 // 1. all_reduce over the bucket's extra axes, if there are any;
-// 2. shared block only: all_reduce over "pp" between the stages that own the
-//    block, if more than one does;
+// 2. all_reduce over "pp" between the pipeline ranks that own the block, if more
+//    than one does: of a shared block, and under dualpipe of every block;
 // 3. all_reduce (zero 0) or reduce_scatter (zero 1) over the bucket's data axes,
 //    if they have more than one rank: "dp", or "edp" for experts.
 // Phase update:
@@ -87,7 +89,8 @@ struct Ledger {
   bool operator==(const Ledger &) const = default;
 };
 
-/// What one rank of `stage` does in one optimizer step. The plan is legal
+/// What one rank of `stage`, a rank of the pipeline, does in one optimizer step.
+/// The plan is legal
 /// (Rules.h).
 Ledger predictLedger(const Program &program, const Plan &plan, int64_t stage);
 /// The same for every stage, planning every kind once.

@@ -31,6 +31,12 @@ std::string_view name(ScheduleKind kind) {
   switch (kind) {
   case ScheduleKind::GPipe: return "gpipe";
   case ScheduleKind::OneFOneB: return "1f1b";
+  case ScheduleKind::Interleaved: return "interleaved";
+  case ScheduleKind::ZbH1: return "zb-h1";
+  case ScheduleKind::Zb2p: return "zb-2p";
+  case ScheduleKind::ZbV: return "zb-v";
+  case ScheduleKind::DualPipe: return "dualpipe";
+  case ScheduleKind::DualPipeV: return "dualpipe-v";
   }
   return "";
 }

@@ -24,8 +24,35 @@ struct MeshAxis {
   bool operator==(const MeshAxis &) const = default;
 };
 
-enum class ScheduleKind { GPipe, OneFOneB };
+/// Pipeline schedules; their orders are at makeSchedule in Schedule.h.
+enum class ScheduleKind {
+  GPipe, OneFOneB, ///< "gpipe", "1f1b"
+  Interleaved,     ///< "interleaved": 1F1B over chunks dealt out in turn
+  ZbH1, Zb2p,      ///< "zb-h1", "zb-2p": zero bubble; weight gradients apart
+  ZbV,             ///< "zb-v": zero bubble over two chunks in a V
+  DualPipe,        ///< "dualpipe": microbatches enter at both ends
+  DualPipeV,       ///< "dualpipe-v": its half, two chunks in a V
+};
+inline constexpr ScheduleKind scheduleKinds[] = {
+    ScheduleKind::GPipe,    ScheduleKind::OneFOneB, ScheduleKind::Interleaved,
+    ScheduleKind::ZbH1,     ScheduleKind::Zb2p,     ScheduleKind::ZbV,
+    ScheduleKind::DualPipe, ScheduleKind::DualPipeV};
 std::string_view name(ScheduleKind kind);
+/// Whether BackwardWeight is an action of its own, apart from BackwardData.
+bool splitsBackward(ScheduleKind kind);
+/// Chunks of a rank: exactly 1 or 2, or, where `most` is larger, 2 to `most`.
+struct ChunkRange {
+  int64_t least, most;
+};
+ChunkRange chunksOf(ScheduleKind kind);
+/// Why `kind` cannot run so many chunks and microbatches over `pp` ranks; empty
+/// if it can. The whole of it:
+///   chunks in chunksOf(kind); more than one chunk: pp > 1;
+///   interleaved: microbatches % pp = 0;
+///   dualpipe: pp and microbatches even, microbatches >= 2 pp;
+///   dualpipe-v: microbatches >= 2 pp.
+std::string scheduleProblem(ScheduleKind kind, int64_t pp, int64_t chunks,
+                            int64_t microbatches);
 
 /// `count` consecutive layers of one kind under one recompute policy.
 struct StageRun {
@@ -63,14 +90,55 @@ struct Plan {
   /// (context parallelism, parts of equal causal work).
   int64_t sequenceParts = 1;
   ScheduleKind schedule = ScheduleKind::OneFOneB;
-  int64_t chunks = 1;      ///< virtual stages per rank
-  std::vector<Stage> stages; ///< pp entries
+  int64_t chunks = 1; ///< parts of the model that a rank runs in turn
+  /// In the order in which a microbatch passes them: pp * chunks entries where a
+  /// rank runs several stages (interleaved, zb-v, dualpipe-v), else pp. The
+  /// chunks of dualpipe are two of the pp stages, each on two ranks. stageAt
+  /// says which rank runs which.
+  std::vector<Stage> stages;
   DTypes dtypes;
   bool operator==(const Plan &) const = default;
 
   int64_t ranks() const { return dp * tp * pp * cp; }
   int64_t microbatches() const { return globalBatch / (dp * microBatch); }
 };
+
+/// Entries that Plan::stages has to have.
+int64_t stageCount(ScheduleKind kind, int64_t pp, int64_t chunks);
+inline int64_t stageCount(const Plan &plan) {
+  return stageCount(plan.schedule, plan.pp, plan.chunks);
+}
+
+/// A chunk of a pipeline rank.
+struct ChunkPlace {
+  int64_t rank, chunk;
+  bool operator==(const ChunkPlace &) const = default;
+};
+/// Index in Plan::stages of what `place` runs: interleaved chunk * pp + rank;
+/// in a V rank, then 2 pp - 1 - rank; dualpipe rank, then pp - 1 - rank; rank.
+int64_t stageAt(ScheduleKind kind, int64_t pp, ChunkPlace place);
+/// Where the stream of `place` goes, and where it comes from; rank -1 at the
+/// ends. Under dualpipe a microbatch keeps its chunk, and so its direction.
+ChunkPlace placeBehind(ScheduleKind kind, int64_t pp, int64_t chunks,
+                       ChunkPlace place);
+ChunkPlace placeBefore(ScheduleKind kind, int64_t pp, int64_t chunks,
+                       ChunkPlace place);
+/// Indices in plan.stages of the chunks of pipeline rank `rank`, in order.
+std::vector<int64_t> stagesOfRank(const Plan &plan, int64_t rank);
+/// Calls visit(run, chunk) for every run of pipeline rank `rank`.
+template <typename Visit>
+void forEachRun(const Plan &plan, int64_t rank, Visit visit) {
+  for (int64_t chunk = 0; chunk < plan.chunks; ++chunk)
+    for (const StageRun &run :
+         plan.stages[static_cast<size_t>(
+                         stageAt(plan.schedule, plan.pp, {rank, chunk}))]
+             .runs)
+      visit(run, chunk);
+}
+/// Ranks of a pipeline that hold a stage: two under dualpipe, else one.
+int64_t stageOwners(ScheduleKind kind);
+/// Microbatches that pass a chunk in a step: all, or half under dualpipe.
+int64_t chunkMicrobatches(ScheduleKind kind, int64_t microbatches);
 
 /// Fills mesh from the degrees: pp, then the common refinement of the dense
 /// order (dp, cp, tp) and the expert order (edp, ep, etp), outer to inner. A
@@ -94,12 +162,12 @@ Axis axisNamed(const Plan &plan, std::string_view axis);
 /// Coordinates of `rank` on the mesh, outer to inner.
 std::vector<int64_t> coordinates(const Plan &plan, int64_t rank);
 
-/// Stages with layers split as evenly as possible (D18: interior floor/ceil,
-/// the first (layers % pp) interior stages take one more), embedding on the
+/// `count` stages (stageCount) with layers split as evenly as possible (D18: interior floor/ceil,
+/// the first (layers % count) interior stages take one more), embedding on the
 /// first and head on the last, every layer under `policy`, the last
 /// `layers - fullLayers` of a stage under None when policy is Full and
 /// fullLayers >= 0.
-std::vector<Stage> evenStages(const Program &program, int64_t pp,
+std::vector<Stage> evenStages(const Program &program, int64_t count,
                               Recompute policy, int64_t fullLayers = -1);
 
 /// Canonical text: plan.json with sorted keys and two-space indent, the order

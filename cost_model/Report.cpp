@@ -197,6 +197,33 @@ std::string layersText(const std::vector<int64_t> &layers) {
   return join(parts, "+");
 }
 
+namespace {
+
+/// "1F1B", "interleaved x 4": as people write it, with the chunks of a rank.
+std::string scheduleText(const Plan &plan) {
+  switch (plan.schedule) {
+  case ScheduleKind::GPipe:
+    return "GPipe";
+  case ScheduleKind::OneFOneB:
+    return "1F1B";
+  case ScheduleKind::Interleaved:
+    return "interleaved x " + std::to_string(plan.chunks);
+  case ScheduleKind::ZbH1:
+    return "ZB-H1";
+  case ScheduleKind::Zb2p:
+    return "ZB-2p";
+  case ScheduleKind::ZbV:
+    return "ZB-V";
+  case ScheduleKind::DualPipe:
+    return "DualPipe";
+  case ScheduleKind::DualPipeV:
+    return "DualPipeV";
+  }
+  return "";
+}
+
+} // namespace
+
 std::string planText(const Program &program, const Plan &plan) {
   std::vector<std::string> parts = {std::to_string(plan.tp) + " TP",
                                     std::to_string(plan.pp) + " PP",
@@ -212,7 +239,7 @@ std::string planText(const Program &program, const Plan &plan) {
   parts.push_back("microbatch " + std::to_string(plan.microBatch) + " x " +
                   std::to_string(plan.microbatches()));
   if (plan.pp > 1)
-    parts.push_back(plan.schedule == ScheduleKind::OneFOneB ? "1F1B" : "GPipe");
+    parts.push_back(scheduleText(plan));
   parts.push_back("recompute " + recomputeText(program, plan));
   if (plan.pp > 1)
     parts.push_back("layers " + layersText(layersOf(program, plan)));

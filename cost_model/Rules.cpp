@@ -64,6 +64,7 @@ void checkDegrees(Check &check) {
       {"cp", plan.cp},
       {"ep", plan.ep},
       {"etp", plan.etp},
+      {"chunks", plan.chunks},
       {"global batch", plan.globalBatch},
       {"micro batch", plan.microBatch}};
   for (const auto &[name, value] : degrees)
@@ -148,11 +149,26 @@ void checkBatch(Check &check) {
 }
 
 void checkStageCount(Check &check) {
-  if (static_cast<int64_t>(check.plan.stages.size()) != check.plan.pp)
+  const Plan &plan = check.plan;
+  const auto found = static_cast<int64_t>(plan.stages.size());
+  int64_t product = 0; // stageCount of what rule schedule_fits may refuse
+  const bool tooMany =
+      __builtin_mul_overflow(plan.pp, plan.chunks, &product);
+  if (!tooMany && found == stageCount(plan))
+    return;
+  if (tooMany || plan.chunks != 1)
+    check.fail("expected one stage for each chunk of a pipeline rank (pp = " +
+                   std::to_string(plan.pp) + ", chunks = " +
+                   std::to_string(plan.chunks) + "), but got " +
+                   std::to_string(found) + " stages",
+               tooMany ? std::vector<std::string>{}
+                       : std::vector<std::string>{
+                             std::to_string(stageCount(plan))});
+  else
     check.fail("expected one stage per pipeline rank (pp = " +
-                   std::to_string(check.plan.pp) + "), but got " +
-                   std::to_string(check.plan.stages.size()) + " stages",
-               {std::to_string(check.plan.pp)});
+                   std::to_string(plan.pp) + "), but got " +
+                   std::to_string(found) + " stages",
+               {std::to_string(plan.pp)});
 }
 
 void checkPpLayers(Check &check) {
@@ -304,7 +320,18 @@ void checkZero(Check &check) {
                {"0", "1"});
 }
 void checkCp(Check &check) { check.one("cp", check.plan.cp); }
-void checkChunks(Check &check) { check.one("chunks", check.plan.chunks); }
+void checkSchedule(Check &check) {
+  const Plan &plan = check.plan;
+  int64_t group = 0;
+  if (plan.chunks < 1 ||
+      __builtin_mul_overflow(plan.dp, plan.microBatch, &group) ||
+      plan.globalBatch < group)
+    return; // rules degrees_positive and batch_divisible speak of it
+  const std::string problem = scheduleProblem(
+      plan.schedule, plan.pp, plan.chunks, plan.microbatches());
+  if (!problem.empty())
+    check.fail(problem);
+}
 
 void checkReduceType(Check &check) {
   const DTypes &dtypes = check.plan.dtypes;
@@ -344,7 +371,7 @@ constexpr FailureKind later = FailureKind::Unsupported;
 
 const std::vector<Entry> &table() {
   static const std::vector<Entry> entries = {
-      {{"degrees_positive", "dp, tp, pp, global, micro >= 1",
+      {{"degrees_positive", "dp, tp, pp, chunks, global, micro >= 1",
         "a degree counts ranks, a batch sequences", wrong},
        checkDegrees},
       {{"model_matches", "plan.model = (name, sha256 of program.json)",
@@ -395,11 +422,14 @@ const std::vector<Entry> &table() {
       {{"batch_divisible", "global % (dp * micro) = 0",
         "every data rank runs the same number of whole microbatches", wrong},
        checkBatch},
+      {{"schedule_fits", "pp, chunks and microbatches as the schedule wants",
+        "its order of actions is made for them", wrong},
+       checkSchedule},
       {{"pp_at_most_layers", "pp <= layers",
         "a stage without a layer only adds latency", wrong},
        checkPpLayers},
-      {{"stages_equal_pp", "number of stages = pp",
-        "one stage runs on one pipeline rank", wrong},
+      {{"stages_equal_pp", "number of stages = pp (* chunks)",
+        "one stage runs on one pipeline rank, or one chunk of it", wrong},
        checkStageCount},
       {{"stages_not_empty", "every stage holds a run",
         "a stage without a layer only adds latency", wrong},
@@ -425,8 +455,6 @@ const std::vector<Entry> &table() {
       {{"cp_supported", "cp = 1", "no attention over a split sequence yet",
         later},
        checkCp},
-      {{"chunks_supported", "chunks = 1", "no interleaved schedule yet", later},
-       checkChunks},
       {{"reduce_equals_grad", "dtypes.reduce = dtypes.grad",
         "gradients are reduced in place", later},
        checkReduceType},

@@ -1,5 +1,6 @@
 //===- Timeline.cpp - When the actions of a schedule happen ---------------===//
 #include "cost_model/Timeline.h"
+#include "cost_model/ChunkTimeline.h"
 
 #include <algorithm>
 #include <cassert>
@@ -21,21 +22,15 @@ struct Channel {
 class Simulation {
 public:
   Simulation(const Schedule &schedule, const PipelineTimes &times)
-      : schedule(schedule), times(times), implicit(times.chunks > 1) {
+      : schedule(schedule), times(times) {
     const size_t stages = static_cast<size_t>(schedule.stages);
     clock.assign(stages, 0);
     next.assign(stages, 0);
     forwardTo.resize(stages);
     backwardTo.resize(stages);
     result.stages.resize(stages);
-    const size_t tasks = stages * static_cast<size_t>(times.chunks) *
-                         static_cast<size_t>(schedule.microbatches);
-    if (implicit) {
-      forwardDone.assign(tasks, -1);
-      backwardDone.assign(tasks, -1);
-    } else {
-      finished.assign(tasks * kKinds, 0);
-    }
+    finished.assign(
+        stages * static_cast<size_t>(schedule.microbatches) * kKinds, 0);
   }
 
   void run() {
@@ -58,17 +53,16 @@ public:
     }
   }
 
-  /// When an action of a plain (one chunk) schedule ended.
+  /// When an action ended.
   double finishedAt(int kind, int64_t stage, int64_t microbatch) const {
-    return finished[index(stage, 0, microbatch) * kKinds +
+    return finished[index(stage, microbatch) * kKinds +
                     static_cast<size_t>(kind)];
   }
   Timeline result;
 
 private:
-  size_t index(int64_t stage, int64_t chunk, int64_t microbatch) const {
-    return static_cast<size_t>(
-        (stage * times.chunks + chunk) * schedule.microbatches + microbatch);
+  size_t index(int64_t stage, int64_t microbatch) const {
+    return static_cast<size_t>(stage * schedule.microbatches + microbatch);
   }
 
   void hold(int64_t stage, Seconds time, bool computing) {
@@ -77,28 +71,21 @@ private:
     (computing ? line.busy : line.transfer) += time;
   }
   void mark(int64_t stage, const Action &action) {
-    if (!implicit)
-      finished[index(stage, 0, action.microbatch) * kKinds +
-               static_cast<size_t>(action.kind)] = clock[stage];
+    finished[index(stage, action.microbatch) * kKinds +
+             static_cast<size_t>(action.kind)] = clock[stage];
   }
 
   bool step(int64_t stage, const Action &action, std::vector<int64_t> &ready) {
-    const StageTimes &own = times.times[stage * times.chunks + action.chunk];
+    const StageTimes &own = times.times[stage];
     switch (action.kind) {
     case ActionKind::Forward:
-    case ActionKind::BackwardData: {
-      const bool forward = action.kind == ActionKind::Forward;
-      if (implicit && !awaitInput(stage, action, forward))
-        return false;
-      hold(stage, forward ? own.forward : own.backwardData, true);
-      if (implicit && forward)
-        deliver(stage, action, true, ready);
+      hold(stage, own.forward, true);
       break;
-    }
+    case ActionKind::BackwardData:
+      hold(stage, own.backwardData, true);
+      break;
     case ActionKind::BackwardWeight:
       hold(stage, own.backwardWeight, true);
-      if (implicit) // Megatron sends after both gradients are made
-        deliver(stage, action, false, ready);
       break;
     case ActionKind::SendForward:
       return transfer(stage, stage + 1, forwardTo[stage + 1], action,
@@ -154,62 +141,13 @@ private:
     return true;
   }
 
-  // Interleaved schedules: a transfer follows the computation it serves. The
-  // virtual stages of one direction are stage 0..pp-1 of chunk 0, then of 1...
-  bool awaitInput(int64_t stage, const Action &action, bool forward) {
-    int64_t from = stage, chunk = action.chunk;
-    if (forward) {
-      if (--from < 0) {
-        from = schedule.stages - 1;
-        --chunk;
-      }
-    } else if (++from == schedule.stages) {
-      from = 0;
-      ++chunk;
-    }
-    double at = 0;
-    if (chunk >= 0 && chunk < times.chunks)
-      at = (forward ? forwardDone
-                    : backwardDone)[index(from, chunk, action.microbatch)];
-    else if (!forward) // the last virtual stage turns its own forward around
-      at = forwardDone[index(stage, action.chunk, action.microbatch)];
-    if (at < 0)
-      return false;
-    clock[stage] = std::max(clock[stage], at);
-    return true;
-  }
-
-  void deliver(int64_t stage, const Action &action, bool forward,
-               std::vector<int64_t> &ready) {
-    const bool last = forward ? stage == schedule.stages - 1 &&
-                                    action.chunk == times.chunks - 1
-                              : stage == 0 && action.chunk == 0;
-    const Seconds time =
-        last || schedule.stages == 1
-            ? Seconds(0)
-            : (forward ? times.sendForward : times.sendBackward);
-    double arrival = clock[stage] + time.count();
-    if (!times.overlapTransfers) {
-      hold(stage, time, false);
-      arrival = clock[stage];
-    }
-    (forward ? forwardDone
-             : backwardDone)[index(stage, action.chunk, action.microbatch)] =
-        arrival;
-    const int64_t to = forward
-                           ? (stage + 1) % schedule.stages
-                           : (stage + schedule.stages - 1) % schedule.stages;
-    ready.push_back(to);
-  }
-
   const Schedule &schedule;
   const PipelineTimes &times;
-  const bool implicit;
   std::vector<double> clock;
   std::vector<size_t> next;
   std::vector<Channel> forwardTo;  ///< into stage i, from i - 1
   std::vector<Channel> backwardTo; ///< into stage i, from i + 1
-  std::vector<double> forwardDone, backwardDone, finished;
+  std::vector<double> finished;
 };
 
 /// Whether block `last` of a 1F1B run is block `last - period`, later by one
@@ -242,6 +180,11 @@ bool repeats(const Simulation &simulation, int64_t stages, int64_t microbatches,
   return !first;
 }
 
+/// Whether transfers are run where the lists have them.
+bool transfersAreActions(ScheduleKind kind) {
+  return kind == ScheduleKind::GPipe || kind == ScheduleKind::OneFOneB;
+}
+
 } // namespace
 
 Seconds Timeline::makespan() const {
@@ -254,49 +197,13 @@ Seconds Timeline::makespan() const {
 Timeline runSchedule(const Schedule &schedule, const PipelineTimes &times) {
   assert(times.stages == schedule.stages &&
          static_cast<int64_t>(times.times.size()) ==
-             times.stages * times.chunks);
+             times.stages * times.chunks &&
+         times.chunks == schedule.chunks);
+  if (!transfersAreActions(schedule.kind))
+    return runComputations(schedule, times);
   Simulation simulation(schedule, times);
   simulation.run();
   return simulation.result;
-}
-
-Schedule makeInterleavedSchedule(int64_t stages, int64_t chunks,
-                                 int64_t microbatches) {
-  assert(microbatches % stages == 0 && "chunks change every pp microbatches");
-  Schedule schedule;
-  schedule.stages = stages;
-  schedule.microbatches = microbatches;
-  schedule.actions.resize(static_cast<size_t>(stages));
-  schedule.slots.assign(static_cast<size_t>(stages), 0);
-  const int64_t total = microbatches * chunks;
-  for (int64_t stage = 0; stage < stages; ++stage) {
-    const int64_t warmup =
-        std::min(total, 2 * (stages - stage - 1) + (chunks - 1) * stages);
-    std::vector<Action> &actions = schedule.actions[static_cast<size_t>(stage)];
-    auto add = [&](ActionKind kind, int64_t step, bool forward) {
-      const int64_t inGroup = step % (stages * chunks);
-      const int64_t chunk =
-          forward ? inGroup / stages : chunks - 1 - inGroup / stages;
-      const int64_t microbatch =
-          step / (stages * chunks) * stages + inGroup % stages;
-      actions.push_back({kind, static_cast<int32_t>(chunk),
-                         static_cast<int32_t>(microbatch), 0});
-    };
-    auto backward = [&](int64_t step) {
-      add(ActionKind::BackwardData, step, false);
-      add(ActionKind::BackwardWeight, step, false);
-    };
-    for (int64_t step = 0; step < warmup; ++step)
-      add(ActionKind::Forward, step, true);
-    for (int64_t step = warmup; step < total; ++step) {
-      add(ActionKind::Forward, step, true);
-      backward(step - warmup);
-    }
-    for (int64_t step = total - warmup; step < total; ++step)
-      backward(step);
-    schedule.slots[static_cast<size_t>(stage)] = std::min(total, warmup + 1);
-  }
-  return schedule;
 }
 
 const Schedule &ScheduleCache::get(ScheduleKind kind, int64_t stages,
@@ -307,9 +214,10 @@ const Schedule &ScheduleCache::get(ScheduleKind kind, int64_t stages,
   if (found == schedules.end())
     found =
         schedules
-            .emplace(key, chunks > 1 ? makeInterleavedSchedule(stages, chunks,
-                                                               microbatches)
-                                     : makeSchedule(kind, stages, microbatches))
+            .emplace(key,
+                     transfersAreActions(kind)
+                         ? makeSchedule(kind, stages, microbatches, chunks)
+                         : makeComputations(kind, stages, microbatches, chunks))
             .first;
   return found->second;
 }
@@ -319,7 +227,7 @@ Timeline runPipeline(ScheduleKind kind, int64_t microbatches,
   ScheduleCache own;
   ScheduleCache &schedules = cache ? *cache : own;
   const int64_t stages = times.stages;
-  if (stages == 1 && times.chunks == 1) { // nothing to wait for: no events
+  if (stages == 1) { // nothing to wait for: no events
     Timeline timeline;
     const StageTimes &stage = times.times[0];
     const Seconds busy =
@@ -328,7 +236,9 @@ Timeline runPipeline(ScheduleKind kind, int64_t microbatches,
     timeline.stages.push_back({busy, busy, Seconds(0), Seconds(0)});
     return timeline;
   }
-  if (kind == ScheduleKind::OneFOneB && times.chunks == 1)
+  if (!transfersAreActions(kind))
+    return runPeriodic(kind, microbatches, times, schedules);
+  if (kind == ScheduleKind::OneFOneB)
     for (int64_t run = 2 * stages + 2; run < microbatches; run *= 2) {
       Simulation simulation(schedules.get(kind, stages, 1, run), times);
       simulation.run();
@@ -351,8 +261,7 @@ Timeline runPipeline(ScheduleKind kind, int64_t microbatches,
       }
       return timeline;
     }
-  return runSchedule(schedules.get(kind, stages, times.chunks, microbatches),
-                     times);
+  return runSchedule(schedules.get(kind, stages, 1, microbatches), times);
 }
 
 } // namespace shardwright::cost

@@ -14,12 +14,15 @@
 
 namespace shardwright::cost {
 
-/// Times of one stage, per chunk (virtual stage) and microbatch.
+/// Times of one chunk of a stage, per microbatch.
 struct StageTimes {
   Seconds forward, backwardData, backwardWeight;
+  /// What a forward beside the backward of another chunk saves (Action::joined).
+  Seconds hiddenBeside = Seconds(0);
 };
 
-/// What a pipeline runs: `times[stage * chunks + chunk]`.
+/// What a pipeline runs: `times[stage * chunks + chunk]`, a stage being a rank
+/// of the pipeline.
 struct PipelineTimes {
   int64_t stages = 1, chunks = 1;
   std::vector<StageTimes> times;
@@ -42,18 +45,13 @@ struct Timeline {
   Seconds makespan() const;
 };
 
-/// Runs every action. Reduce and Step take no time here.
+/// Runs every action. Reduce and Step take no time here. Of GPipe and 1F1B
+/// every transfer is an action that both sides take part in; in the others it
+/// follows the computation whose result it carries, and without
+/// overlapTransfers holds the sender.
 Timeline runSchedule(const Schedule &schedule, const PipelineTimes &times);
 
-/// Interleaved 1F1B as Megatron-LM orders it (Narayanan et al., SC'21): stage
-/// i warms up with 2 (pp - i - 1) + (chunks - 1) pp forwards, then one forward
-/// and one backward in turn; chunks change every pp microbatches. Wants
-/// microbatches % stages == 0. Transfers stand in no list: runSchedule makes
-/// them follow the computation whose result they carry.
-Schedule makeInterleavedSchedule(int64_t stages, int64_t chunks,
-                                 int64_t microbatches);
-
-/// Remembers schedules; not for several threads at once.
+/// Remembers schedules, as runSchedule wants them; not for several threads at once.
 class ScheduleCache {
 public:
   const Schedule &get(ScheduleKind kind, int64_t stages, int64_t chunks,
@@ -63,9 +61,9 @@ private:
   std::map<std::array<int64_t, 4>, Schedule> schedules;
 };
 
-/// The same as runSchedule(makeSchedule(...)) or, for chunks > 1, of
-/// makeInterleavedSchedule, but 1F1B is only run until its steady state
-/// repeats, and the rest is extrapolated.
+/// The same as runSchedule of a schedule of so many microbatches, but run only
+/// until its steady state repeats, and the rest extrapolated (not GPipe, which
+/// has none).
 Timeline runPipeline(ScheduleKind kind, int64_t microbatches,
                      const PipelineTimes &times,
                      ScheduleCache *cache = nullptr);

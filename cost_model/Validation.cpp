@@ -319,14 +319,16 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   const Recompute policy = row.recompute == "full"        ? Recompute::Full
                            : row.recompute == "selective" ? Recompute::Selective
                                                           : Recompute::None;
-  plan.stages = evenStages(program, plan.pp, policy);
+  plan.schedule = row.chunks > 1 ? ScheduleKind::Interleaved
+                                 : ScheduleKind::OneFOneB;
+  plan.chunks = row.chunks;
+  plan.stages = evenStages(program, stageCount(plan), policy);
   const std::vector<Violation> violations =
       checkPlan(program, plan, ModelCheck::NameOnly);
   if (!violations.empty())
     return "plan that breaks rule " + violations.front().rule;
   plan.zero = row.zero;
   plan.sequenceParts = row.cp;
-  plan.chunks = row.chunks; // beyond what a plan file may say, not estimate()
   return "";
 }
 

@@ -165,8 +165,15 @@ bool Compilation::checkAgainstModel() {
   return false;
 }
 
-/// Ops that are planned and priced but have no kernel and no collective yet.
+/// Plans and ops that are priced but cannot be lowered yet.
 bool Compilation::checkCompiled(const cost::Program &program) {
+  if (plan.schedule != cost::ScheduleKind::GPipe &&
+      plan.schedule != cost::ScheduleKind::OneFOneB)
+    return refuse(cost::FailureKind::Unsupported,
+                  planName + "#/schedule/kind: valid, but schedule '" +
+                      std::string(cost::name(plan.schedule)) +
+                      "' cannot be compiled yet (gpipe and 1f1b can); predict "
+                      "works");
   std::string missing;
   if (program.experts > 0)
     missing = "routed experts";

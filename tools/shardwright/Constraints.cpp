@@ -17,13 +17,22 @@ bool parseInteger(const std::string &text, int64_t &value) {
 }
 
 bool parseSchedule(const std::string &text, ScheduleKind &schedule) {
-  if (text == "1f1b" || text == "1F1B")
-    schedule = ScheduleKind::OneFOneB;
-  else if (text == "gpipe" || text == "GPipe")
-    schedule = ScheduleKind::GPipe;
-  else
-    return false;
-  return true;
+  std::string lower = text;
+  for (char &c : lower)
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  for (ScheduleKind kind : scheduleKinds)
+    if (lower == name(kind)) {
+      schedule = kind;
+      return true;
+    }
+  return false;
+}
+
+std::string scheduleNames() {
+  std::string names;
+  for (ScheduleKind kind : scheduleKinds)
+    names += (names.empty() ? "" : ", ") + std::string(name(kind));
+  return names;
 }
 
 bool parseRecompute(const std::string &text, Recompute &recompute,
@@ -143,7 +152,8 @@ private:
       if (!fix)
         return complain(text, "--max takes fields with a size");
       if (!parseSchedule(value, schedule))
-        return complain(text, "expected 1f1b or gpipe, but got '" + value + "'");
+        return complain(text, "expected one of " + scheduleNames() +
+                                  ", but got '" + value + "'");
       return pin(text, field, static_cast<int64_t>(schedule));
     }
     case Field::Recompute: {

@@ -18,6 +18,8 @@ bool parseConstraints(const std::vector<std::string> &texts, bool fix,
 
 /// Words of the command line for enums.
 bool parseSchedule(const std::string &text, cost::ScheduleKind &schedule);
+/// "gpipe, 1f1b, ...".
+std::string scheduleNames();
 /// none, selective, full, or full:N (N layers of every stage; else -1).
 bool parseRecompute(const std::string &text, cost::Recompute &recompute,
                     int64_t &fullLayers);

@@ -40,8 +40,14 @@ void PlanFlags::add(CLI::App &command) {
       .add_option("--recompute", recompute,
                   "none, selective, full, or full:N (N layers of each stage)")
       ->group("Plan");
-  command.add_option("--schedule", schedule, "1f1b (default) or gpipe")
+  command
+      .add_option("--schedule", schedule,
+                  "1f1b (default), gpipe, interleaved, zb-h1, zb-2p, zb-v, "
+                  "dualpipe or dualpipe-v")
       ->group("Plan");
+  degree("--chunks", chunks,
+         "Chunks of layers on a pipeline rank (default 2 where the schedule "
+         "has them)");
   command
       .add_option("--layers", layers,
                   "Layers of each stage, such as 8,8,8,6 (default even)")
@@ -50,7 +56,7 @@ void PlanFlags::add(CLI::App &command) {
 
 bool PlanFlags::any() const {
   return tp || pp || dp || ep || etp || microBatch || zero >= 0 || sp ||
-         !recompute.empty() || !schedule.empty() || !layers.empty();
+         !recompute.empty() || !schedule.empty() || chunks || !layers.empty();
 }
 
 int64_t defaultGlobalBatch(int64_t gpus, int64_t sequence) {
@@ -115,7 +121,14 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
              " DP");
   if (!flags.schedule.empty() &&
       !parseSchedule(flags.schedule, candidate.schedule))
-    complain("--schedule " + flags.schedule + ": expected 1f1b or gpipe");
+    complain("--schedule " + flags.schedule + ": expected one of " +
+             scheduleNames());
+  const int64_t chunks =
+      flags.chunks ? flags.chunks : chunksOf(candidate.schedule).least;
+  const int64_t stages =
+      chunks > program.layers + 2 || candidate.pp > program.layers
+          ? candidate.pp // refused below
+          : stageCount(candidate.schedule, candidate.pp, chunks);
   if (!flags.recompute.empty() &&
       !parseRecompute(flags.recompute, candidate.recompute,
                       candidate.fullLayers))
@@ -126,9 +139,9 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
     if (!parseLayers(flags.layers, layers))
       complain("--layers " + flags.layers +
                ": expected numbers joined by commas, such as 8,8,8,6");
-    else if (static_cast<int64_t>(layers.size()) != candidate.pp)
+    else if (static_cast<int64_t>(layers.size()) != stages)
       complain("--layers " + flags.layers + ": expected one number for each of "
-               "the " + std::to_string(candidate.pp) + " stages, but got " +
+               "the " + std::to_string(stages) + " stages, but got " +
                std::to_string(layers.size()));
     else if (int64_t sum = std::accumulate(layers.begin(), layers.end(),
                                            int64_t(0));
@@ -137,6 +150,9 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
                std::to_string(program.layers) + " layers of the model, but got " +
                std::to_string(sum));
   }
+  if (chunks > program.layers + 2)
+    complain("--chunks " + std::to_string(chunks) + ": expected at most one "
+             "chunk a layer (" + std::to_string(program.layers) + ")");
   if (failure.messages.size() != before)
     return false;
 
@@ -149,6 +165,10 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
     return false;
   }
   plan = planAt(program, from, candidate);
+  plan.chunks = chunks;
+  if (stages != plan.pp)
+    plan.stages = evenStages(program, stages, candidate.recompute,
+                             candidate.fullLayers);
   if (!layers.empty())
     plan.stages = stagesWith(program, layers, candidate.recompute,
                              candidate.fullLayers);

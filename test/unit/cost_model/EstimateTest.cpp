@@ -214,7 +214,9 @@ TEST_CASE("interleaving shrinks the bubble") {
   const Profile profile = profileOf("megatron-2022");
   Plan plan = planFor(program, 4, 1, 8, true, 0, 1, 8);
   const Estimate plain = estimate(program, hardware, profile, plan);
+  plan.schedule = ScheduleKind::Interleaved;
   plan.chunks = 4;
+  plan.stages = evenStages(program, 16, Recompute::None);
   const Estimate interleaved = estimate(program, hardware, profile, plan);
   CHECK(term(interleaved, "pp_bubble") < term(plain, "pp_bubble"));
   CHECK(term(interleaved, "pp_communication") >

@@ -135,7 +135,8 @@ TEST_CASE("numbers of a plan are integers in range") {
 
 TEST_CASE("words of a plan are of closed sets") {
   CHECK(refusal(edited("\"1f1b\"", "\"1F1B\"")) ==
-        "p.json#/schedule/kind: expected one of gpipe, 1f1b, but got "
+        "p.json#/schedule/kind: expected one of gpipe, 1f1b, interleaved, "
+        "zb-h1, zb-2p, zb-v, dualpipe, dualpipe-v, but got "
         "\"1F1B\"\n");
   CHECK(refusal(edited("\"full\"]]", "\"some\"]]")) ==
         "p.json#/stages/0/runs/1/2: expected one of none, selective, full, but "

@@ -200,8 +200,15 @@ const std::vector<Case> &cases() {
          p.sp = false;
        },
        "experts and tp = 4, but got sp = false", {"sp = true", "tp = 1"}},
-      {"chunks_supported", [](P, Q) {}, [](P, Q p) { p.chunks = 2; },
-       "expected chunks = 1, but got 2", {"1"}},
+      {"schedule_fits",
+       [](P m, Q p) {
+         p.pp = 2;
+         p.schedule = ScheduleKind::Interleaved;
+         p.chunks = 2;
+         p.stages = evenStages(m, 4, Recompute::None);
+       },
+       [](P, Q p) { p.chunks = 2; },
+       "expected chunks = 1 for schedule 1f1b, but got 2", {}},
       {"reduce_equals_grad",
        [](P, Q p) { p.dtypes.reduce = p.dtypes.grad = DType::BF16; },
        [](P, Q p) { p.dtypes.reduce = DType::BF16; }, "(f32), but got bf16",
@@ -276,7 +283,8 @@ TEST_CASE("all violated rules are reported at once, in table order") {
 
 TEST_CASE("unsupported is told apart from wrong") {
   Plan p = plan();
-  p.chunks = 4;
+  p.cp = 2;
+  setMesh(p);
   CHECK(worstKind(checkPlan(program(), p)) == FailureKind::Unsupported);
   p.sequence = 7;
   CHECK(worstKind(checkPlan(program(), p)) == FailureKind::Input);
