@@ -42,8 +42,12 @@ bool findRuntime(std::string &path, cost::Failure &failure) {
   return false;
 }
 
-/// A C++ compiler to link with: the runtime is C++ inside.
+/// A C++ compiler to link with: the runtime is C++ inside. Sanitizers of one
+/// compiler do not link with another's.
 static std::string findLinker() {
+#ifdef SHARDWRIGHT_LINKER
+  return SHARDWRIGHT_LINKER;
+#endif
   for (const char *name : {"c++", "g++", "clang++"})
     if (ErrorOr<std::string> found = sys::findProgramByName(name))
       return *found;
@@ -74,6 +78,9 @@ bool linkExecutable(const std::string &object, const std::string &runtime,
   // libmvec holds the vector variants of exp, log, sin, cos and erf.
   for (StringRef library : {"-lopenblas", "-lmvec", "-lm", "-ldl", "-pthread"})
     arguments.push_back(library);
+#ifdef SHARDWRIGHT_SANITIZE
+  arguments.push_back("-fsanitize=" SHARDWRIGHT_SANITIZE);
+#endif
 
   SmallString<128> log;
   if (std::error_code error =

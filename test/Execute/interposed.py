@@ -13,6 +13,7 @@ def add_arguments(parser):
     parser.add_argument("--cxx", required=True, help="compiler to link with")
     parser.add_argument("--interpose", required=True, help="object of Interpose.cpp")
     parser.add_argument("--runtime", required=True, help="libshardwright_rt.a")
+    parser.add_argument("--sanitize", help="sanitizers that the runtime is built with")
 
 
 def link(model, plan, arguments):
@@ -24,7 +25,8 @@ def link(model, plan, arguments):
                 "-o", object_file])
     parity.run([arguments.cxx, "-o", program, object_file, arguments.interpose, arguments.runtime]
                + ["-Wl,--wrap=" + symbol for symbol in WRAPPED]
-               + ["-lopenblas", "-lmvec", "-lm", "-ldl", "-pthread"])
+               + ["-lopenblas", "-lmvec", "-lm", "-ldl", "-pthread"]
+               + (["-fsanitize=" + arguments.sanitize] if arguments.sanitize else []))
     os.unlink(object_file)
     return pathlib.Path(program)
 

@@ -10,7 +10,7 @@ a program whose two ledgers differ) and the measured one (the runtime) must be
 equal as integers.
 
   parity.py --shardwright BIN --work DIR [--set few|named|random|all] [--count 100]
-            [--seed 1] [--model llama-tiny] [--mpi N] [--jobs 2]
+            [--seed 1] [--model llama-tiny] [--every N] [--mpi N] [--jobs 2]
 """
 import argparse
 import array
@@ -162,6 +162,7 @@ def main():
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model", action="append")
+    parser.add_argument("--every", type=int, default=1, help="only every Nth plan of a model")
     parser.add_argument("--mpi", type=int, default=0, help="also run every Nth plan under MPI")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
@@ -184,6 +185,7 @@ def main():
             todo += plans.named(model.facts, BATCH)
         if arguments.set in ("random", "all"):
             todo += plans.drawn(model.facts, arguments.count // 2, arguments.seed, BATCH)
+        todo = todo[::arguments.every]
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
             futures = []
             for number, plan in enumerate(todo):
