@@ -174,14 +174,28 @@ LogicalResult KernelReader::setRope(model::RopeOp op, RowOp &row) {
   RopeScaling scaling;
   if (DictionaryAttr attributes = op.getScaling().value_or(nullptr)) {
     auto type = attributes.getAs<StringAttr>("rope_type");
-    if (type && type.getValue() == "linear")
+    const StringRef name = type ? type.getValue() : "none";
+    if (name == "linear")
       scaling.kind = RopeScaling::Kind::Linear;
-    else if (type && type.getValue() == "llama3")
+    else if (name == "llama3")
       scaling.kind = RopeScaling::Kind::Llama3;
+    else if (name == "yarn")
+      scaling.kind = RopeScaling::Kind::Yarn;
+    else if (name == "longrope")
+      scaling.kind = RopeScaling::Kind::Long;
     else
       return op.emitOpError()
-             << "expected rope_type to be \"linear\" or \"llama3\", but got "
-             << (type ? type.getValue() : "none");
+             << "expected rope_type to be \"linear\", \"llama3\", \"yarn\" or "
+                "\"longrope\", but got "
+             << name;
+    row.scale = number(attributes, "attention_factor", 1);
+    if (auto factors = attributes.getAs<DenseF64ArrayAttr>("factors"))
+      scaling.factors.assign(factors.asArrayRef().begin(),
+                             factors.asArrayRef().end());
+    if (auto truncate = attributes.getAs<BoolAttr>("truncate"))
+      scaling.truncate = truncate.getValue();
+    scaling.betaFast = number(attributes, "beta_fast", scaling.betaFast);
+    scaling.betaSlow = number(attributes, "beta_slow", scaling.betaSlow);
     scaling.factor = number(attributes, "factor", scaling.factor);
     scaling.lowFreqFactor =
         number(attributes, "low_freq_factor", scaling.lowFreqFactor);
@@ -237,6 +251,10 @@ LogicalResult KernelReader::readOp(Operation *op) {
     return addScaled(RowOpKind::Softcap, cap.getLetters(), cap.getCap());
   if (auto grad = dyn_cast<model::SoftcapGradOp>(op))
     return addScaled(RowOpKind::SoftcapGrad, grad.getLetters(), grad.getCap());
+  if (auto clip = dyn_cast<model::ClipOp>(op))
+    return addScaled(RowOpKind::Clip, clip.getLetters(), clip.getLimit());
+  if (auto grad = dyn_cast<model::ClipGradOp>(op))
+    return addScaled(RowOpKind::ClipGrad, grad.getLetters(), grad.getLimit());
   if (auto fill = dyn_cast<model::FillOp>(op)) {
     RowOp &row = push(op, RowOpKind::Fill);
     row.scale = fill.getValue().convertToDouble();

@@ -24,6 +24,8 @@ static void emitRowOp(RowContext &context, size_t number) {
   case RowOpKind::Softcap:
   case RowOpKind::SoftcapGrad:
   case RowOpKind::Fill:
+  case RowOpKind::Clip:
+  case RowOpKind::ClipGrad:
   case RowOpKind::AddPositions:
     return emitMap(context, op);
   case RowOpKind::Rope:

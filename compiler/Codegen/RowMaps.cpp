@@ -147,6 +147,15 @@ static Values emitMapValues(RowContext &context, const RowOp &op,
   }
   case RowOpKind::Fill:
     return {context.real(op.scale)};
+  case RowOpKind::Clip:
+    // NaN stays NaN.
+    return {b.CreateMaximum(b.CreateMinimum(x[0], context.real(op.scale)),
+                            context.real(-op.scale))};
+  case RowOpKind::ClipGrad:
+    return {b.CreateSelect(
+        b.CreateFCmpOLE(context.call(Intrinsic::fabs, x[1]),
+                        context.real(op.scale)),
+        x[0], context.real(0))};
   case RowOpKind::Gelu:
     return {b.CreateFMul(x[0], emitGeluGate(context, x[0], op.approximate))};
   case RowOpKind::GeluGrad:

@@ -1,6 +1,7 @@
 //===- RowProgram.cpp - A fused group of row ops as plain data ------------===//
 #include "compiler/Codegen/RowProgram.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -26,6 +27,8 @@ bool reducesRows(RowOpKind kind) {
   case RowOpKind::Softcap:
   case RowOpKind::SoftcapGrad:
   case RowOpKind::Fill:
+  case RowOpKind::Clip:
+  case RowOpKind::ClipGrad:
   case RowOpKind::AddPositions:
   case RowOpKind::Rope:
   case RowOpKind::RmsNorm:
@@ -59,18 +62,53 @@ static double scaledFrequency(double frequency, const RopeScaling &scaling) {
         (scaling.highFreqFactor - scaling.lowFreqFactor);
     return (1 - smooth) * frequency / scaling.factor + smooth * frequency;
   }
+  case RopeScaling::Kind::Yarn:
+  case RopeScaling::Kind::Long:
+    break; // depend on the pair: see below
   }
   return frequency;
+}
+
+/// Pair, not rounded, that turns `turns` times within the original positions.
+static double yarnPair(double turns, double theta, double width,
+                       const RopeScaling &scaling) {
+  return width *
+         std::log(scaling.originalMaxPositions / (turns * 2 * std::numbers::pi)) /
+         (2 * std::log(theta));
+}
+
+/// Share of the unscaled frequency of pair i.
+static double yarnShare(int64_t i, double theta, int64_t headDim,
+                        const RopeScaling &scaling) {
+  const double width = static_cast<double>(headDim);
+  double low = yarnPair(scaling.betaFast, theta, width, scaling);
+  double high = yarnPair(scaling.betaSlow, theta, width, scaling);
+  if (scaling.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, width - 1);
+  if (low == high)
+    high += 0.001; // as the source has it, against a division by 0
+  return 1 - std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
 }
 
 std::vector<double> ropeInverseFrequencies(double theta, int64_t headDim,
                                            const RopeScaling &scaling) {
   std::vector<double> frequencies;
-  for (int64_t i = 0; i < headDim / 2; ++i)
-    frequencies.push_back(scaledFrequency(
-        std::pow(theta, -2.0 * static_cast<double>(i) /
-                            static_cast<double>(headDim)),
-        scaling));
+  for (int64_t i = 0; i < headDim / 2; ++i) {
+    const double plain = std::pow(theta, -2.0 * static_cast<double>(i) /
+                                             static_cast<double>(headDim));
+    double frequency = scaledFrequency(plain, scaling);
+    if (scaling.kind == RopeScaling::Kind::Yarn) {
+      const double share = yarnShare(i, theta, headDim, scaling);
+      frequency = plain * share + plain / scaling.factor * (1 - share);
+    } else if (scaling.kind == RopeScaling::Kind::Long) {
+      frequency = plain / scaling.factors[static_cast<size_t>(i)];
+    }
+    frequencies.push_back(frequency);
+  }
   return frequencies;
 }
 

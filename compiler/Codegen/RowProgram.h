@@ -39,6 +39,8 @@ enum class RowOpKind {
   Softcap,    ///< (x) -> scale * tanh(x / scale)
   SoftcapGrad, ///< (dy, y) -> dy * (1 - (y / scale)^2)
   Fill,       ///< () -> scale
+  Clip,       ///< (x) -> x within [-scale, scale]
+  ClipGrad,   ///< (dy, x) -> dy where x is within, else 0
   AddPositions, ///< (x, table[p, width]) -> x + table[origin + s + tableOffset]
   Rope,       ///< (x) -> x rotated by position, per head of headDim columns
   // Norms: reduce along the row, then map.
@@ -71,7 +73,7 @@ struct RowOp {
   /// Results are added to what their buffers hold.
   bool accumulate = false;
   double eps = 0;            ///< norms
-  double scale = 1;          ///< SoftmaxGrad, TokenLoss, Scale; cap; filling
+  double scale = 1; ///< SoftmaxGrad, TokenLoss, Scale, Rope; cap; filling; limit
   int64_t validColumns = 0;  ///< cross entropy, global
   int64_t tableRows = 0;     ///< AddPositionsGrad: p
   int64_t tableOffset = 0;   ///< AddPositions and its gradient
@@ -96,17 +98,23 @@ struct RowProgram {
 
 /// How a config scales rotary frequencies.
 struct RopeScaling {
-  enum class Kind { None, Linear, Llama3 } kind = Kind::None;
+  enum class Kind { None, Linear, Llama3, Yarn, Long } kind = Kind::None;
   double factor = 1;
   double lowFreqFactor = 1, highFreqFactor = 4;
   double originalMaxPositions = 8192;
+  double betaFast = 32, betaSlow = 1;  ///< Yarn
+  bool truncate = true;                ///< Yarn: blend between whole pairs
+  std::vector<double> factors = {};    ///< Long: one per pair of columns
 };
 
 /// theta^(-2i / headDim) for i < headDim / 2, scaled.
 /// Llama 3: wavelengths up to original / high stay, those past original / low
 /// are divided by the factor, those between are blended linearly in
-/// original / wavelength. Source: Hugging Face transformers,
-/// modeling_rope_utils.py, _compute_llama3_parameters.
+/// original / wavelength. Yarn: pairs that turn more than betaFast times within
+/// the original positions stay, those that turn less than betaSlow times are
+/// divided, those between are blended linearly in i. Source: Hugging Face
+/// transformers, modeling_rope_utils.py, _compute_llama3_parameters and
+/// _compute_yarn_parameters.
 std::vector<double> ropeInverseFrequencies(double theta, int64_t headDim,
                                            const RopeScaling &scaling);
 

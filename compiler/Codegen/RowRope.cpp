@@ -2,7 +2,8 @@
 //
 // Hugging Face's convention: of the r rotated columns of a head, column i turns
 // with column i + r / 2 by the angle position * inverse frequency i; or, if
-// interleaved, column 2i with column 2i + 1. Other columns are copied. The
+// interleaved, column 2i with column 2i + 1. Turned columns are multiplied by
+// `scale`, also on the way back; other columns are copied. The
 // angles of a position are shared by its rows and heads; they are formed in f64
 // whatever the element type.
 //
@@ -48,6 +49,11 @@ void emitRopeTables(RowContext &context, size_t number) {
     Value *sine = context.call(Intrinsic::sin, angle);
     if (op.inverse)
       sine = b.CreateFNeg(sine);
+    if (op.scale != 1) {
+      Value *scale = ConstantFP::get(b.getDoubleTy(), op.scale);
+      cosine = b.CreateFMul(cosine, scale);
+      sine = b.CreateFMul(sine, scale);
+    }
     if (context.program.element == Element::F32) {
       cosine = b.CreateFPTrunc(cosine, context.type);
       sine = b.CreateFPTrunc(sine, context.type);

@@ -10,7 +10,6 @@ llvm::DenseMap<char, int64_t>
 ModelBuilder::extentsOf(const LayerKind &layer) const {
   llvm::DenseMap<char, int64_t> sizes = extents;
   const LatentSpec &low = spec.latent;
-  sizes['i'] = hidden;
   if (latent()) {
     sizes['o'] = low.nope;
     sizes['r'] = low.rope;
@@ -355,7 +354,7 @@ Value ModelBuilder::laterLoss(KindBuilder &kind, Value x, Value labels,
   kind.section(Segment::Embed, spec.keys.vocab);
   ParameterSpec lookup = table("mtp_table", Segment::Embed, false);
   Value embedded =
-      kind.embedding(labels, kind.parameter(lookup), "mtp_embedding");
+      kind.embedding(labels, kind.parameter(lookup), "sbh", "mtp_embedding");
   Value e = norm(embedded, "mtp_embedding_norm");
   Value s = norm(x, "mtp_stream_norm");
   Value we = half("mtp_proj_embedding", 0),

@@ -85,11 +85,11 @@ public:
   }
 
   ModelSpec &spec;
-  bool yarn = false; ///< the family may have this scaling
 
 private:
   void readRopeObject(const nlohmann::json &object, std::string_view key,
                       Rope &rope);
+  void readLongRope(ConfigReader &reader, RopeScaling &scaling);
 
   const nlohmann::json &root;
   std::string pointer;
@@ -110,6 +110,7 @@ std::span<const Family> gemmaFamilies();
 std::span<const Family> gptFamilies();
 std::span<const Family> otherFamilies();
 std::span<const Family> expertFamilies();
+std::span<const Family> glmFamilies();
 
 /// Why a model_type or another config does not import: "mixture of experts";
 /// empty if it is not known.

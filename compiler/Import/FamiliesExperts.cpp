@@ -1,5 +1,5 @@
 //===- FamiliesExperts.cpp - Routed experts, latent attention -------------===//
-#include "compiler/Import/Families.h"
+#include "compiler/Import/ExpertReader.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,88 +10,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int64_t maxExperts = 1 << 16;
-
-/// What all of this file but dbrx read alike. Weights that a checkpoint stores
-/// quantized are trained in the plan's types.
-void readBase(FamilyReader &reader, std::string_view architecture,
-              int64_t kvHeadsAbsent, int64_t headDimAbsent = 0,
-              double theta = 10000.0) {
-  ModelSpec &spec = reader.spec;
-  reader.readCommon(architecture, /*quantized=*/true);
-  reader.ignoreAll({"output_router_logits", "ep_size", "router_jitter_noise",
-                    "use_flash_attention", "initial_context_length",
-                    "moe_frequency"});
-  reader.readSizes();
-  spec.ffn = reader.size(spec.keys.ffn, maxFfn);
-  reader.readKvHeads(kvHeadsAbsent);
-  reader.readHeadDim(headDimAbsent);
-  reader.readPositions();
-  spec.tied = reader.flag("tie_word_embeddings", false);
-  spec.normEps = reader.number(spec.keys.norm, 1e-6);
-  spec.initializerRange = reader.number("initializer_range", 0.02);
-  spec.activation =
-      reader.readActivation("hidden_act", "silu", {Activation::Silu});
-  reader.noteDropouts({"attention_dropout", "hidden_dropout"});
-  reader.yarn = true;
-  reader.readRope(spec.kinds[0].rope, theta);
-}
-
-/// Number of experts and of choices, auxiliary loss; ffn is an expert's width.
-void readExperts(FamilyReader &reader, std::string_view countKey,
-                 std::string_view widthKey, double auxAbsent) {
-  ExpertSpec &experts = reader.spec.experts;
-  experts.countKey = countKey;
-  experts.widthKey = widthKey;
-  experts.count = reader.size(countKey, maxExperts);
-  experts.topK = reader.size(
-      reader.either({"num_experts_per_tok", "experts_per_token"}), maxExperts);
-  experts.ffn = reader.size(widthKey, maxFfn);
-  if (reader.find("router_aux_loss_coef"))
-    experts.auxLoss = reader.number("router_aux_loss_coef", auxAbsent, true);
-  else
-    experts.auxLoss = auxAbsent;
-  if (experts.count > 0 && experts.topK > experts.count)
-    reader.malformed("num_experts_per_tok",
-                     "expected at most " + std::string(countKey) + " (" +
-                         std::to_string(experts.count) + "), but got " +
-                         std::to_string(experts.topK));
-}
-
-/// Kinds "dense" and "moe", and runs of them by `experts`, one flag a layer.
-void setExpertLayers(ModelSpec &spec, const std::vector<bool> &experts) {
-  const LayerKind like = spec.kinds[0];
-  LayerKind dense = like, moe = like;
-  moe.name = "moe";
-  moe.experts = true;
-  const bool any =
-      std::find(experts.begin(), experts.end(), true) != experts.end();
-  const bool all =
-      std::find(experts.begin(), experts.end(), false) == experts.end();
-  spec.stack.clear();
-  spec.kinds.clear();
-  if (!all || experts.empty())
-    spec.kinds.push_back(dense);
-  if (any)
-    spec.kinds.push_back(moe);
-  if (!any)
-    spec.experts = {};
-  const int moeKind = static_cast<int>(spec.kinds.size()) - 1;
-  for (bool expert : experts) {
-    const int kind = expert ? moeKind : 0;
-    if (spec.stack.empty() || spec.stack.back().kind != kind)
-      spec.stack.push_back({kind, 0});
-    ++spec.stack.back().count;
-  }
-}
-
-std::vector<bool> everyLayer(const ModelSpec &spec) {
-  return std::vector<bool>(std::max<int64_t>(spec.layers, 0), true);
-}
-
 void readMixtral(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  readBase(reader, "MixtralForCausalLM", 8, 0, 1e6);
+  readExpertBase(reader, "MixtralForCausalLM", 8, 0, 1e6);
   if (!reader.has("rms_norm_eps"))
     spec.normEps = 1e-5;
   readExperts(reader, "num_local_experts", "intermediate_size", 0.001);
@@ -138,7 +59,7 @@ void refuseQwenWindow(FamilyReader &reader) {
 
 void readQwen2Moe(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  readBase(reader, "Qwen2MoeForCausalLM", 16);
+  readExpertBase(reader, "Qwen2MoeForCausalLM", 16);
   spec.qkvBias = reader.flag("qkv_bias", true);
   refuseQwenWindow(reader);
   readExperts(reader, "num_experts", "moe_intermediate_size", 0.001);
@@ -153,7 +74,7 @@ void readQwen2Moe(FamilyReader &reader) {
 
 void readQwen3Moe(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  readBase(reader, "Qwen3MoeForCausalLM", 4, 128);
+  readExpertBase(reader, "Qwen3MoeForCausalLM", 4, 128);
   spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
   spec.qkNorm = QkNorm::PerHead;
   reader.only("qkv_bias", false);
@@ -168,7 +89,7 @@ void readQwen3Moe(FamilyReader &reader) {
 
 void readOlmoe(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  readBase(reader, "OlmoeForCausalLM", 0);
+  readExpertBase(reader, "OlmoeForCausalLM", 0);
   if (!reader.has("rms_norm_eps"))
     spec.normEps = 1e-5;
   spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
@@ -183,7 +104,7 @@ void readOlmoe(FamilyReader &reader) {
 /// Windows on alternate layers, sinks, biases everywhere, clipped gates.
 void readGptOss(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  readBase(reader, "GptOssForCausalLM", 8, 64, 150000.0);
+  readExpertBase(reader, "GptOssForCausalLM", 8, 64, 150000.0);
   if (!reader.has("rms_norm_eps"))
     spec.normEps = 1e-5;
   spec.qkvBias = spec.outputBias = reader.flag("attention_bias", true);
@@ -223,7 +144,7 @@ void readDeepseek(FamilyReader &reader, std::string_view architecture,
   latent.nope = reader.size("qk_nope_head_dim", maxWidth, 128);
   latent.rope = reader.size("qk_rope_head_dim", maxWidth, 64);
   latent.value = reader.size("v_head_dim", maxWidth, 128);
-  readBase(reader, architecture, 0, latent.nope + latent.rope);
+  readExpertBase(reader, architecture, 0, latent.nope + latent.rope);
   spec.headDim = latent.nope + latent.rope;
   reader.ignore("head_dim"); // some copies name a part of it
   if (latent.rope % 2 != 0)
@@ -267,36 +188,14 @@ void readDeepseek(FamilyReader &reader, std::string_view architecture,
                                           shown(json(method)) +
                                           ", which is not supported");
   experts.balancingBias = method == "noaux_tc";
-  const int64_t groups = reader.sizeOrNull("n_group", maxExperts, 1);
-  const int64_t top = reader.sizeOrNull("topk_group", maxExperts, 1);
-  if (method != "greedy") {
-    experts.groups = std::max<int64_t>(groups, 1);
-    experts.topGroups = std::max<int64_t>(top, 1);
-    if (experts.count > 0 && (experts.count % experts.groups != 0 ||
-                              experts.topGroups > experts.groups))
-      reader.malformed("n_group", "expected a divisor of n_routed_experts (" +
-                                      std::to_string(experts.count) +
-                                      ") that is at least topk_group (" +
-                                      std::to_string(experts.topGroups) +
-                                      "), but got " +
-                                      std::to_string(experts.groups));
-  }
-  if (reader.find("num_nextn_predict_layers") &&
-      reader.config()["num_nextn_predict_layers"] != 0)
-    spec.notes.push_back(
-        reader.where("num_nextn_predict_layers") +
-        ": modules that predict more tokens are not part of the model, as in "
-        "Hugging Face's code");
-  const int64_t first =
-      reader.find("first_k_dense_replace") &&
-              reader.config()["first_k_dense_replace"] == 0
-          ? 0
-          : reader.size("first_k_dense_replace", maxLayers, third ? 3 : 0);
+  if (method != "greedy")
+    readExpertGroups(reader);
+  reader.ignoreAll({"n_group", "topk_group"}); // greedy has none
+  noteLaterTokens(reader);
+  std::vector<bool> layers = layersBehindDense(reader, third ? 3 : 0);
   const int64_t step = reader.size("moe_layer_freq", maxLayers, 1);
-  std::vector<bool> layers = everyLayer(spec);
   for (size_t i = 0; i < layers.size(); ++i)
-    layers[i] = static_cast<int64_t>(i) >= first && step > 0 &&
-                static_cast<int64_t>(i) % step == 0;
+    layers[i] = layers[i] && step > 0 && static_cast<int64_t>(i) % step == 0;
   setExpertLayers(spec, layers);
   reader.refuseUnknown();
 }

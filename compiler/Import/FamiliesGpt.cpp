@@ -149,9 +149,17 @@ void readOpt(FamilyReader &reader) {
   if (!reader.flag("layer_norm_elementwise_affine", true))
     spec.norm = NormKind::LayerPlain;
   // OPT-350m norms behind the residual sum and embeds into another width.
-  reader.only("do_layer_norm_before", true);
-  reader.only("_remove_final_layer_norm", false);
-  reader.only("word_embed_proj_dim", spec.hidden);
+  spec.normAfterSum = !reader.flag("do_layer_norm_before", true);
+  const bool finalNorm =
+      !spec.normAfterSum && !reader.flag("_remove_final_layer_norm", false);
+  reader.ignore("_remove_final_layer_norm");
+  const int64_t narrow =
+      reader.size("word_embed_proj_dim", maxWidth, spec.hidden);
+  if (narrow != spec.hidden) {
+    spec.embeddingWidth = narrow;
+    spec.names.projectIn = "model.decoder.project_in";
+    spec.names.projectOut = "model.decoder.project_out";
+  }
   reader.noteDropouts(
       {"dropout", "attention_dropout", "activation_dropout", "layerdrop"});
   const std::string layer = "model.decoder.layers.{}.";
@@ -166,7 +174,7 @@ void readOpt(FamilyReader &reader) {
   names.mlpNorm = layer + "final_layer_norm";
   names.up = layer + "fc1";
   names.down = layer + "fc2";
-  names.finalNorm = "model.decoder.final_layer_norm";
+  names.finalNorm = finalNorm ? "model.decoder.final_layer_norm" : "";
   reader.refuseUnknown();
 }
 
@@ -288,13 +296,16 @@ void readPhi(FamilyReader &reader) {
   setBiases(spec, true);
   spec.headBias = true;
   spec.parallel = true;
-  reader.only("qk_layernorm", false);
+  if (reader.flag("qk_layernorm", false))
+    spec.qkNorm = QkNorm::Layer;
   Rope &rope = spec.kinds[0].rope;
   reader.readRope(rope);
   reader.setRotaryFraction(rope, reader.number("partial_rotary_factor", 0.5),
                            "partial_rotary_factor");
   reader.noteDropouts({"attention_dropout", "resid_pdrop", "embd_pdrop"});
   TensorNames &names = spec.names;
+  names.qNorm = "model.layers.{}.self_attn.q_layernorm";
+  names.kNorm = "model.layers.{}.self_attn.k_layernorm";
   names.o = "model.layers.{}.self_attn.dense";
   names.mlpNorm = "";
   names.up = "model.layers.{}.mlp.fc1";

@@ -108,7 +108,7 @@ void readOlmo(FamilyReader &reader) {
   readBase(reader, 0);
   spec.normEps = 1e-5;
   spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
-  reader.only("clip_qkv", nullptr);
+  spec.qkvClip = reader.find("clip_qkv") ? reader.number("clip_qkv", 0) : 0;
   reader.refuseUnknown();
 }
 

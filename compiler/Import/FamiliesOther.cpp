@@ -137,7 +137,7 @@ void readPhi3(FamilyReader &reader) {
                            "partial_rotary_factor");
   spec.kinds[0].window = reader.sizeOrNull("sliding_window", maxPositions, 0);
   reader.noteDropouts({"attention_dropout", "resid_pdrop", "embd_pdrop"});
-  reader.ignore("original_max_position_embeddings"); // of scaling, see above
+  reader.ignore("original_max_position_embeddings"); // read with the scaling
   spec.qkv = QkvLayout::SideBySide;
   spec.names.qkv = "model.layers.{}.self_attn.qkv_proj";
   spec.names.gateUp = "model.layers.{}.mlp.gate_up_proj";

@@ -175,6 +175,46 @@ FamilyReader::readActivation(std::string_view key, std::string_view absent,
   return *supported.begin();
 }
 
+/// Ding et al., arXiv:2402.13753, as in transformers' modeling_rope_utils.py:
+/// the original positions stand beside rope_scaling.
+void FamilyReader::readLongRope(ConfigReader &reader,
+                                RopeScaling &scaling) {
+  scaling.type = RopeScaling::Type::Long;
+  const std::string_view key = "original_max_position_embeddings";
+  const bool outside = has(key);
+  scaling.originalPositions =
+      outside ? size(key, maxPositions)
+              : reader.size(key, maxPositions,
+                            spec.positions > 0 ? spec.positions : -1);
+  scaling.factor = reader.number("factor", 1);
+  if (outside && scaling.originalPositions > 0 && spec.positions > 0)
+    scaling.factor = static_cast<double>(spec.positions) /
+                     static_cast<double>(scaling.originalPositions);
+  const double grown =
+      scaling.factor > 1 && scaling.originalPositions > 1
+          ? std::sqrt(1 + std::log(scaling.factor) /
+                              std::log(static_cast<double>(
+                                  scaling.originalPositions)))
+          : 1;
+  scaling.attentionFactor = reader.number("attention_factor", grown);
+  auto read = [&](const char *name, std::vector<double> &factors) {
+    const json *list = reader.find(name);
+    bool good = list && list->is_array() && !list->empty();
+    for (size_t i = 0; good && i < list->size(); ++i) {
+      const json &factor = (*list)[i];
+      good = factor.is_number() && factor.get<double>() > 0 &&
+             std::isfinite(factor.get<double>());
+      if (good)
+        factors.push_back(factor.get<double>());
+    }
+    if (!good)
+      reader.malformed(name, "expected a list of numbers above 0, but got " +
+                                 (list ? shown(*list) : "no such key"));
+  };
+  read("short_factor", scaling.shortFactors);
+  read("long_factor", scaling.longFactors);
+}
+
 /// One rotary description; transformers before version 5 keep rope_theta
 /// beside `rope_scaling`, later ones inside `rope_parameters`.
 void FamilyReader::readRopeObject(const json &object, std::string_view key,
@@ -207,14 +247,15 @@ void FamilyReader::readRopeObject(const json &object, std::string_view key,
                            shown(object["low_freq_factor"]) + "), but got " +
                            shown(object["high_freq_factor"]));
     rope.scaling = scaling;
-  } else if (type == "yarn" && yarn) {
+  } else if (type == "yarn") {
     scaling.type = RopeScaling::Type::Yarn;
     scaling.factor = reader.requiredNumber("factor");
     scaling.betaFast = reader.number("beta_fast", 32);
     scaling.betaSlow = reader.number("beta_slow", 1);
     scaling.originalPositions =
-        reader.size("original_max_position_embeddings", maxPositions);
-    reader.flag("truncate", true);
+        reader.size("original_max_position_embeddings", maxPositions,
+                    spec.positions > 0 ? spec.positions : -1);
+    scaling.truncate = reader.flag("truncate", true);
     // Peng et al., arXiv:2309.00071, and what DeepSeek added.
     auto magnitude = [&](double weight) {
       return scaling.factor > 1 ? 0.1 * weight * std::log(scaling.factor) + 1
@@ -227,15 +268,20 @@ void FamilyReader::readRopeObject(const json &object, std::string_view key,
     scaling.attentionFactor = reader.number(
         "attention_factor", magnitude(part) / scaling.allDimFactor);
     rope.scaling = scaling;
+  } else if (type == "longrope" || type == "su") {
+    readLongRope(reader, scaling);
+    rope.scaling = scaling;
   } else if (type.empty() && reader.has("rope_theta") && object.size() == 1) {
     // rope_parameters with nothing but the base.
   } else if (type.empty()) {
     reader.malformed("rope_type", "expected one of \"default\", \"linear\", "
-                                  "\"llama3\", but got no such key");
+                                  "\"llama3\", \"yarn\", \"longrope\", but got "
+                                  "no such key");
     return;
   } else if (type != "default") {
     reader.unsupported("rope_type", "expected one of \"default\", \"linear\", "
-                                    "\"llama3\", but got " +
+                                    "\"llama3\", \"yarn\", \"longrope\", but "
+                                    "got " +
                                         shown(json(type)) +
                                         ", which is not supported");
     return; // its own keys are no further problem

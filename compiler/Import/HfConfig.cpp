@@ -2,6 +2,7 @@
 
 #include "compiler/Import/Families.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -64,6 +65,9 @@ bool readWrapper(const json &root, ModelSpec &spec, Problems &problems) {
   // Nobody names the architecture of the inner model.
   merged.erase("architectures");
   readRoot(merged, "/text_config", spec, problems);
+  // A class with a tower may have one of default sizes without any key.
+  spec.notes.push_back(reader.where("text_config") +
+                       ": the text model alone is read");
   return true;
 }
 
@@ -109,7 +113,7 @@ std::vector<Family> families() {
   std::vector<Family> all;
   for (std::span<const Family> some :
        {llamaFamilies(), gptFamilies(), gemmaFamilies(), otherFamilies(),
-        expertFamilies()})
+        expertFamilies(), glmFamilies()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }
@@ -143,6 +147,17 @@ bool checkSpec(ModelSpec &spec, cost::Failure &failure) {
                            ": expected an even head_dim for the rotary "
                            "embedding, but got " +
                            std::to_string(turned));
+      const std::optional<RopeScaling> &scaling = kind.rope.scaling;
+      if (!scaling || scaling->type != RopeScaling::Type::Long || turned == 0)
+        continue;
+      for (const std::vector<double> *factors :
+           {&scaling->shortFactors, &scaling->longFactors})
+        if (static_cast<int64_t>(factors->size()) != turned / 2)
+          problems.push_back(spec.file +
+                             ": expected one factor of longrope for every pair "
+                             "of rotated columns (" +
+                             std::to_string(turned / 2) + "), but got " +
+                             std::to_string(factors->size()));
     }
     if (spec.learnsPositions())
       within("positions", spec.positions, maxPositions);

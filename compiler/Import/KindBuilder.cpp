@@ -115,10 +115,11 @@ Value KindBuilder::rmsNorm(Value input, Value weight, StringRef letters,
 }
 
 Value KindBuilder::layerNorm(Value input, Value weight, Value bias,
-                             StringRef label) {
-  auto norm = LayerNormOp::create(builder, location, type("sbh"), type("sb"),
-                                  type("sb"), input, weight, bias, segment(),
-                                  string(label), string("sbh"),
+                             StringRef letters, StringRef label) {
+  RankedTensorType rows = type(letters.drop_back());
+  auto norm = LayerNormOp::create(builder, location, type(letters), rows, rows,
+                                  input, weight, bias, segment(),
+                                  string(label), string(letters),
                                   builder.getF64FloatAttr(spec.normEps));
   return norm.getOutput();
 }
@@ -132,7 +133,8 @@ Value KindBuilder::rope(Value input, const Rope &settings, StringRef letters,
     auto set = [&](StringRef key, Attribute value) {
       entries.push_back(builder.getNamedAttr(key, value));
     };
-    set("factor", builder.getF64FloatAttr(rope.factor));
+    if (rope.type != RopeScaling::Type::Long)
+      set("factor", builder.getF64FloatAttr(rope.factor));
     switch (rope.type) {
     case RopeScaling::Type::Linear:
       set("rope_type", string("linear"));
@@ -151,6 +153,16 @@ Value KindBuilder::rope(Value input, const Rope &settings, StringRef letters,
       set("attention_factor", builder.getF64FloatAttr(rope.attentionFactor));
       set("original_max_position_embeddings",
           builder.getI64IntegerAttr(rope.originalPositions));
+      if (!rope.truncate)
+        set("truncate", builder.getBoolAttr(false));
+      break;
+    case RopeScaling::Type::Long:
+      set("rope_type", string("longrope"));
+      set("attention_factor", builder.getF64FloatAttr(rope.attentionFactor));
+      set("factors", builder.getDenseF64ArrayAttr(
+                         extents.lookup('s') > rope.originalPositions
+                             ? rope.longFactors
+                             : rope.shortFactors));
       break;
     }
     scaling = builder.getDictionaryAttr(entries);
@@ -238,8 +250,9 @@ Value KindBuilder::fill(double value, StringRef letters) {
                         builder.getF64FloatAttr(value));
 }
 
-Value KindBuilder::embedding(Value ids, Value table, StringRef label) {
-  return EmbeddingOp::create(builder, location, type("sbh"), ids, table,
+Value KindBuilder::embedding(Value ids, Value table, StringRef letters,
+                             StringRef label) {
+  return EmbeddingOp::create(builder, location, type(letters), ids, table,
                              segment(), string(label));
 }
 

@@ -58,7 +58,7 @@ public:
                       llvm::StringRef letters, llvm::StringRef columns,
                       llvm::StringRef label);
   mlir::Value layerNorm(mlir::Value input, mlir::Value weight, mlir::Value bias,
-                        llvm::StringRef label);
+                        llvm::StringRef letters, llvm::StringRef label);
   mlir::Value rope(mlir::Value input, const Rope &rope, llvm::StringRef letters,
                    llvm::StringRef label);
   mlir::Value attention(mlir::Value q, mlir::Value k, mlir::Value v,
@@ -77,8 +77,9 @@ public:
                    llvm::StringRef label);
   /// A constant: no label, as it is cheaper to make again than to save.
   mlir::Value fill(double value, llvm::StringRef letters);
+  /// `letters` of the result: its last is the width of the table.
   mlir::Value embedding(mlir::Value ids, mlir::Value table,
-                        llvm::StringRef label);
+                        llvm::StringRef letters, llvm::StringRef label);
   mlir::Value addPositions(mlir::Value input, mlir::Value table, int64_t offset,
                            llvm::StringRef label);
   mlir::Value crossEntropy(mlir::Value logits, mlir::Value labels);

@@ -20,7 +20,8 @@ ModelBuilder::ModelBuilder(const ModelSpec &spec, int64_t sequence,
              {'d', spec.headDim},
              {'f', spec.ffn},
              {'v', spec.vocab},
-             {'p', spec.positions + spec.positionOffset}};
+             {'p', spec.positions + spec.positionOffset},
+             {'i', spec.embeddingWidth > 0 ? spec.embeddingWidth : spec.hidden}};
 }
 
 void ModelBuilder::build() {
@@ -81,9 +82,11 @@ Value ModelBuilder::zeros(KindBuilder &kind, bool present, const char *symbol,
 
 ParameterSpec ModelBuilder::table(const char *symbol, Segment segment,
                                   bool head) const {
+  const bool narrow = spec.embeddingWidth > 0;
   ParameterSpec result = matrix(
-      symbol, head && !spec.tied ? spec.names.head : spec.names.embedding, "vh",
-      segment, {spec.vocab, hidden}, spec.keys.vocab);
+      symbol, head && !spec.tied ? spec.names.head : spec.names.embedding,
+      narrow ? "vi" : "vh", segment,
+      {spec.vocab, narrow ? spec.embeddingWidth : hidden}, spec.keys.vocab);
   if (spec.tied || (!head && spec.mtpLayers > 0))
     result.shared = spec.names.embedding;
   return result;
@@ -104,6 +107,18 @@ ModelBuilder::Norm ModelBuilder::normParameters(KindBuilder &kind,
         kind.parameter(vector(symbol + "_bias", name + ".bias", "h",
                               Segment::Stream, Init::Zeros, spec.keys.norm));
   return norm;
+}
+
+/// A matrix `letters` between the stream and a narrower embedding: computed
+/// where a token lies, so that what is gathered or summed is narrow.
+Value ModelBuilder::projection(KindBuilder &kind, const std::string &name,
+                               const char *symbol, const char *letters) {
+  if (name.empty())
+    return {};
+  return kind.parameter(matrix(
+      symbol, name + ".weight", letters, Segment::Stream,
+      {extents.lookup(letters[0]), extents.lookup(letters[1])},
+      spec.keys.hidden));
 }
 
 /// Rows of the checkpoint's matrix (its output features) that are q, k or v.
@@ -187,6 +202,14 @@ ModelBuilder::Attention ModelBuilder::attentionParameters(KindBuilder &kind) {
   switch (spec.qkNorm) {
   case QkNorm::None:
     break;
+  case QkNorm::Layer:
+    a.qNorm = norm("q_norm", names.qNorm, "d", Segment::Attention);
+    a.kNorm = norm("k_norm", names.kNorm, "d", Segment::Attention);
+    a.qNorm.bias = zeros(kind, true, "q_norm_bias", names.qNorm, "d",
+                         Segment::Attention, spec.keys.norm);
+    a.kNorm.bias = zeros(kind, true, "k_norm_bias", names.kNorm, "d",
+                         Segment::Attention, spec.keys.norm);
+    break;
   case QkNorm::PerHead:
     a.qNorm = norm("q_norm", names.qNorm, "d", Segment::Attention);
     a.kNorm = norm("k_norm", names.kNorm, "d", Segment::Attention);
@@ -269,7 +292,12 @@ void ModelBuilder::buildEmbed() {
         {spec.positions + spec.positionOffset, hidden}, spec.keys.positions));
   const std::string &normName = spec.names.embeddingNorm;
   Norm norm = normParameters(kind, "embedding_norm", normName);
-  Value x = kind.embedding(ids, weights, "embedding");
+  Value project = projection(kind, spec.names.projectIn, "project_in", "hi");
+  Value x = kind.embedding(ids, weights, project ? "sbi" : "sbh", "embedding");
+  if (project) {
+    kind.section(Segment::Stream, spec.keys.hidden);
+    x = kind.contract(x, project, "sbi,hi->sbh", "project_in");
+  }
   if (spec.embeddingScale != 1.0) {
     kind.section(Segment::Stream, spec.keys.hidden);
     x = kind.scale(x, spec.embeddingScale, "sbh", "embedding_scale");
@@ -294,13 +322,33 @@ Value ModelBuilder::applyNorm(KindBuilder &kind, Value x, const Norm &norm,
   case NormKind::RmsUnitOffset:
     return kind.rmsNorm(x, norm.weight, "sbh", "h", label);
   case NormKind::Layer:
-    return kind.layerNorm(x, norm.weight, norm.bias, label);
+    return kind.layerNorm(x, norm.weight, norm.bias, "sbh", label);
   case NormKind::LayerWeight:
-    return kind.layerNorm(x, norm.weight, kind.fill(0.0, "h"), label);
+    return kind.layerNorm(x, norm.weight, kind.fill(0.0, "h"), "sbh", label);
   case NormKind::LayerPlain:
-    return kind.layerNorm(x, kind.fill(1.0, "h"), kind.fill(0.0, "h"), label);
+    return kind.layerNorm(x, kind.fill(1.0, "h"), kind.fill(0.0, "h"), "sbh",
+                          label);
   }
   return x;
+}
+
+void ModelBuilder::normQueriesAndKeys(KindBuilder &kind, const Attention &a,
+                                      Value &q, Value &k) {
+  const bool whole = spec.qkNorm == QkNorm::Whole;
+  kind.section(whole ? Segment::Stream : Segment::Attention, spec.keys.norm);
+  switch (spec.qkNorm) {
+  case QkNorm::None:
+    return;
+  case QkNorm::PerHead:
+  case QkNorm::Whole:
+    q = kind.rmsNorm(q, a.qNorm.weight, "sbngd", whole ? "ngd" : "d", "q_norm");
+    k = kind.rmsNorm(k, a.kNorm.weight, "sbnd", whole ? "nd" : "d", "k_norm");
+    return;
+  case QkNorm::Layer:
+    q = kind.layerNorm(q, a.qNorm.weight, a.qNorm.bias, "sbngd", "q_norm");
+    k = kind.layerNorm(k, a.kNorm.weight, a.kNorm.bias, "sbnd", "k_norm");
+    return;
+  }
 }
 
 Value ModelBuilder::attention(KindBuilder &kind, Value h, const Attention &a,
@@ -320,12 +368,7 @@ Value ModelBuilder::attention(KindBuilder &kind, Value h, const Attention &a,
     k = kind.clip(k, spec.qkvClip, "sbnd", "k_clip");
     v = kind.clip(v, spec.qkvClip, "sbnd", "v_clip");
   }
-  if (spec.qkNorm != QkNorm::None) {
-    const bool whole = spec.qkNorm == QkNorm::Whole;
-    kind.section(whole ? Segment::Stream : Segment::Attention, keys.norm);
-    q = kind.rmsNorm(q, a.qNorm.weight, "sbngd", whole ? "ngd" : "d", "q_norm");
-    k = kind.rmsNorm(k, a.kNorm.weight, "sbnd", whole ? "nd" : "d", "k_norm");
-  }
+  normQueriesAndKeys(kind, a, q, k);
   if (layer.rope.width != 0) {
     kind.section(Segment::Attention, keys.rope);
     q = kind.rope(q, layer.rope, "sbngd", "q_rope");
@@ -390,18 +433,24 @@ Value ModelBuilder::layerBody(KindBuilder &kind, const LayerKind &layer,
     kind.section(Segment::Stream, spec.keys.hidden);
     return kind.add(lhs, rhs, "sbh", label);
   };
-  Value h = applyNorm(kind, x, attnNorm, names.attnNorm, "attn_norm");
+  const bool after = spec.normAfterSum;
+  Value h = after ? x : applyNorm(kind, x, attnNorm, names.attnNorm, "attn_norm");
   Value y =
       latent() ? latentAttention(kind, h, layer) : attention(kind, h, a, layer);
   y = applyNorm(kind, y, attnPost, names.attnPostNorm, "attn_post_norm");
   Value r = add(spec.residualFromNorm ? h : x, y, "attn_residual");
+  if (after)
+    r = applyNorm(kind, r, attnNorm, names.attnNorm, "attn_norm");
   Value g = h; // a parallel MLP without a norm of its own shares the first
-  if (!spec.parallel || !names.mlpNorm.empty())
+  if (after)
+    g = r;
+  else if (!spec.parallel || !names.mlpNorm.empty())
     g = applyNorm(kind, spec.parallel ? x : r, mlpNorm, names.mlpNorm,
                   "mlp_norm");
   y = layer.experts ? experts(kind, g) : mlp(kind, g, m);
   y = applyNorm(kind, y, mlpPost, names.mlpPostNorm, "mlp_post_norm");
-  return add(spec.residualFromNorm ? g : r, y, "mlp_residual");
+  y = add(spec.residualFromNorm ? g : r, y, "mlp_residual");
+  return after ? applyNorm(kind, y, mlpNorm, names.mlpNorm, "mlp_norm") : y;
 }
 
 void ModelBuilder::buildHead() {
@@ -420,9 +469,16 @@ void ModelBuilder::buildHead() {
     bias = kind.parameter(vector("lm_head_bias", spec.names.headBias, "v",
                                  Segment::Head, Init::Zeros, spec.keys.vocab));
 
+  Value project = projection(kind, spec.names.projectOut, "project_out", "ih");
   Value h = applyNorm(kind, x, norm, name, "final_norm");
+  if (project) {
+    kind.section(Segment::Stream, spec.keys.hidden);
+    h = kind.contract(h, project, "sbh,ih->sbi", "project_out");
+  }
   kind.section(Segment::Head, spec.keys.vocab);
-  Value logits = kind.contract(h, weights, "sbh,vh->sbv", "lm_head");
+  Value logits =
+      kind.contract(h, weights, project ? "sbi,vi->sbv" : "sbh,vh->sbv",
+                    "lm_head");
   if (bias)
     logits = kind.biasAdd(logits, bias, "sbv", "v", "lm_head_bias");
   if (spec.logitSoftcap > 0)

@@ -46,6 +46,8 @@ private:
   Part partOf(char which) const;
   Product projection(KindBuilder &kind, char which, const char *symbol,
                      const char *letters);
+  mlir::Value projection(KindBuilder &kind, const std::string &name,
+                         const char *symbol, const char *letters);
   Attention attentionParameters(KindBuilder &kind);
   Mlp mlpParameters(KindBuilder &kind);
   /// Parameters of the norm `name`; none if it is empty.
@@ -53,6 +55,8 @@ private:
                       const std::string &name);
   mlir::Value applyNorm(KindBuilder &kind, mlir::Value x, const Norm &norm,
                         const std::string &name, const std::string &label);
+  void normQueriesAndKeys(KindBuilder &kind, const Attention &a, mlir::Value &q,
+                          mlir::Value &k);
   mlir::Value attention(KindBuilder &kind, mlir::Value h, const Attention &a,
                         const LayerKind &layer);
   mlir::Value mlp(KindBuilder &kind, mlir::Value h, const Mlp &m);

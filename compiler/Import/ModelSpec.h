@@ -16,14 +16,18 @@ namespace shardwright {
 
 /// Frequencies of the rotary embedding for contexts longer than trained on.
 struct RopeScaling {
-  enum class Type { Linear, Llama3, Yarn };
+  enum class Type { Linear, Llama3, Yarn, Long };
   Type type = Type::Linear;
   double factor = 1.0;
   double lowFreqFactor = 1.0, highFreqFactor = 4.0; ///< Llama3 only
-  int64_t originalPositions = 0;                    ///< Llama3 and Yarn
+  int64_t originalPositions = 0;                    ///< all but Linear
   double betaFast = 32, betaSlow = 1;               ///< Yarn only
-  double attentionFactor = 1; ///< Yarn only: of the rotated columns
+  bool truncate = true;       ///< Yarn only: between whole pairs of columns
+  double attentionFactor = 1; ///< Yarn and Long: of the rotated columns
   double allDimFactor = 1;    ///< Yarn only: of all columns (mscale_all_dim)
+  /// Long only: divisors of the frequencies, for sequences up to
+  /// originalPositions and past them.
+  std::vector<double> shortFactors, longFactors;
   bool operator==(const RopeScaling &) const = default;
 };
 
@@ -61,6 +65,7 @@ enum class Activation { Silu, Gelu, GeluTanh, Relu };
 enum class QkNorm {
   None,
   PerHead, ///< one weight for all heads
+  Layer,   ///< layer norm with bias, the same for all heads
   Whole,   ///< over all heads together
 };
 /// Where q, k and v lie in the tensors of a checkpoint.
@@ -121,6 +126,8 @@ struct TensorNames {
   std::string embedding = "model.embed_tokens.weight";
   std::string positions;     ///< empty: none are learned
   std::string embeddingNorm; ///< between embedding and first layer
+  /// Between a narrower embedding and the stream, and back before the head.
+  std::string projectIn, projectOut;
   std::string attnNorm = "model.layers.{}.input_layernorm";
   std::string attnPostNorm; ///< of the attention's result
   std::string q = "model.layers.{}.self_attn.q_proj";
@@ -174,6 +181,9 @@ struct ModelSpec {
   bool parallel = false;
   /// The first sum of a layer adds to the normed stream.
   bool residualFromNorm = false;
+  /// norm(x + attention(x)), norm(x + mlp(x)): the norms of names.attnNorm and
+  /// names.mlpNorm stand behind the sums.
+  bool normAfterSum = false;
 
   QkvLayout qkv = QkvLayout::Separate;
   QkNorm qkNorm = QkNorm::None;
@@ -190,6 +200,7 @@ struct ModelSpec {
   bool transposed = false; ///< matrices lie as (in, out)
 
   int64_t positionOffset = 0; ///< rows of the position table before the first
+  int64_t embeddingWidth = 0; ///< of tables narrower than the stream; 0: hidden
   double embeddingScale = 1.0;
   double logitSoftcap = 0;
 

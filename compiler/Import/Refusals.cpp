@@ -27,7 +27,6 @@ constexpr Reason reasons[] = {
     {"deepseek_v32", "sparse latent attention"},
     {"deepseek_v4", "sparse latent attention"},
     {"kimi_k25", vision},
-    {"glm4_moe", moe},
     {"glm_moe_dsa", "sparse latent attention"},
     {"jamba", "state-space layers and a mixture of experts"},
     {"nemotron_h", stateSpace},

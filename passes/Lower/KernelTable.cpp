@@ -19,8 +19,8 @@ bool isRowOp(Operation *op) {
              model::LayerNormWeightGradOp, model::RopeOp, model::SwigluOp,
              model::SwigluGradOp, model::GeluOp, model::GeluGradOp,
              model::ReluOp, model::ReluGradOp, model::ScaleOp, model::SoftcapOp,
-             model::SoftcapGradOp, model::FillOp,
-             model::AddPositionsOp, model::AddPositionsGradOp,
+             model::SoftcapGradOp, model::ClipOp, model::ClipGradOp,
+             model::FillOp, model::AddPositionsOp, model::AddPositionsGradOp,
              model::MaxLogitOp, model::SumExpOp, model::TargetLogitOp,
              model::TokenLossOp, model::SoftmaxGradOp>(op);
 }

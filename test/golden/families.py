@@ -46,7 +46,41 @@ def frequencies(width, base, factor=1.0):
     return 1.0 / base**exponent / factor
 
 
-def rotate(x, inverse):
+def yarn(width, base, scaling):
+    """_compute_yarn_parameters of transformers: frequencies and magnitude."""
+    factor = scaling["factor"]
+    length = scaling["original_max_position_embeddings"]
+
+    def dim(turns):
+        return (width * math.log(length / (turns * 2 * math.pi))
+                / (2 * math.log(base)))
+
+    low = max(math.floor(dim(scaling.get("beta_fast", 32))), 0)
+    high = min(math.ceil(dim(scaling.get("beta_slow", 1))), width - 1)
+    ramp = torch.arange(width // 2, dtype=torch.float64) - low
+    kept = 1 - (ramp / (high - low)).clamp(0, 1)
+    plain = frequencies(width, base)
+    return (plain / factor * (1 - kept) + plain * kept,
+            0.1 * math.log(factor) + 1)
+
+
+def rotary(width, c):
+    """Frequencies and magnitude that the config asks for."""
+    base = c.get("rope_theta", 10000.0)
+    scaling = c.get("rope_scaling")
+    if not scaling:
+        return frequencies(width, base), 1.0
+    if scaling.get("rope_type") == "yarn":
+        return yarn(width, base, scaling)
+    # longrope, of sequences longer than the original.
+    length = c["original_max_position_embeddings"]
+    factor = c["max_position_embeddings"] / length
+    longer = torch.tensor(scaling["long_factor"], dtype=torch.float64)
+    return (frequencies(width, base) / longer,
+            math.sqrt(1 + math.log(factor) / math.log(length)))
+
+
+def rotate(x, inverse, magnitude=1.0):
     """Halves of the first 2 * len(inverse) columns turn."""
     width = 2 * len(inverse)
     turned, rest = x[..., :width], x[..., width:]
@@ -55,7 +89,7 @@ def rotate(x, inverse):
     angles = torch.cat([angles, angles], -1)
     first, second = turned.chunk(2, -1)
     turned = (turned * angles.cos()
-              + torch.cat([-second, first], -1) * angles.sin())
+              + torch.cat([-second, first], -1) * angles.sin()) * magnitude
     return torch.cat([turned, rest], -1)
 
 
@@ -175,14 +209,17 @@ class LlamaLike(Base):
     def attend(self, h, p, layer):
         q = self.linear(h, p + "q_proj")
         k = self.linear(h, p + "k_proj")
+        v = self.linear(h, p + "v_proj")
+        if self.c.get("clip_qkv") is not None:
+            q, k, v = (x.clamp(-self.c["clip_qkv"], self.c["clip_qkv"])
+                       for x in (q, k, v))
         if self.qk_norm == "whole":
             q, k = self.norm(q, p + "q_norm"), self.norm(k, p + "k_norm")
-        q, k = heads(q, self.n), heads(k, self.kv)
-        v = heads(self.linear(h, p + "v_proj"), self.kv)
+        q, k, v = heads(q, self.n), heads(k, self.kv), heads(v, self.kv)
         if self.qk_norm == "head":
             q, k = self.norm(q, p + "q_norm"), self.norm(k, p + "k_norm")
-        inverse = frequencies(self.d, self.c.get("rope_theta", 10000.0))
-        y = attention(rotate(q, inverse), rotate(k, inverse), v,
+        turn = rotary(self.d, self.c)
+        y = attention(rotate(q, *turn), rotate(k, *turn), v,
                       window=self.window(layer))
         return self.linear(merged(y), p + "o_proj")
 
@@ -383,11 +420,15 @@ class Opt(Base):
 
     def create(self):
         c = self.c
-        h, f = c["hidden_size"], c["ffn_dim"]
-        self.new("model.decoder.embed_tokens", c["vocab_size"], h)
+        h, f, narrow = c["hidden_size"], c["ffn_dim"], c["word_embed_proj_dim"]
+        self.new("model.decoder.embed_tokens", c["vocab_size"], narrow)
+        if narrow != h:
+            self.new("model.decoder.project_in", h, narrow)
+            self.new("model.decoder.project_out", narrow, h)
         self.new("model.decoder.embed_positions",
                  c["max_position_embeddings"] + 2, h)
-        self.new_norm("model.decoder.final_layer_norm", h, True)
+        if c["do_layer_norm_before"]:
+            self.new_norm("model.decoder.final_layer_norm", h, True)
         for i in range(c["num_hidden_layers"]):
             p = f"model.decoder.layers.{i}."
             for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
@@ -399,20 +440,36 @@ class Opt(Base):
 
     def logits(self, tokens):
         c, n = self.c, self.c["num_attention_heads"]
+        before = c["do_layer_norm_before"]
+        narrow = c["word_embed_proj_dim"] != c["hidden_size"]
         table = self.t["model.decoder.embed_tokens.weight"]
         rows = torch.arange(tokens.shape[-1]) + 2
-        x = table[tokens] + self.t["model.decoder.embed_positions.weight"][rows]
+        x = table[tokens]
+        if narrow:
+            x = self.linear(x, "model.decoder.project_in")
+        x = x + self.t["model.decoder.embed_positions.weight"][rows]
         for i in range(c["num_hidden_layers"]):
             p = f"model.decoder.layers.{i}."
-            h = self.layer_norm(x, p + "self_attn_layer_norm", 1e-5)
+            h = x
+            if before:
+                h = self.layer_norm(h, p + "self_attn_layer_norm", 1e-5)
             q, k, v = (heads(self.linear(h, p + "self_attn." + name), n)
                        for name in ("q_proj", "k_proj", "v_proj"))
             x = x + self.linear(merged(attention(q, k, v)),
                                 p + "self_attn.out_proj")
-            h = self.layer_norm(x, p + "final_layer_norm", 1e-5)
+            if not before:
+                x = self.layer_norm(x, p + "self_attn_layer_norm", 1e-5)
+            h = x
+            if before:
+                h = self.layer_norm(h, p + "final_layer_norm", 1e-5)
             x = x + self.linear(torch.relu(self.linear(h, p + "fc1")),
                                 p + "fc2")
-        x = self.layer_norm(x, "model.decoder.final_layer_norm", 1e-5)
+            if not before:
+                x = self.layer_norm(x, p + "final_layer_norm", 1e-5)
+        if before:
+            x = self.layer_norm(x, "model.decoder.final_layer_norm", 1e-5)
+        if narrow:
+            x = self.linear(x, "model.decoder.project_out")
         return F.linear(x, table)
 
 
@@ -540,6 +597,10 @@ class Phi(Base):
             self.new_norm(p + "input_layernorm", h, True)
             for name in ("q_proj", "k_proj", "v_proj", "dense"):
                 self.new(p + "self_attn." + name, h, h, True)
+            if c["qk_layernorm"]:
+                d = h // c["num_attention_heads"]
+                self.new_norm(p + "self_attn.q_layernorm", d, True)
+                self.new_norm(p + "self_attn.k_layernorm", d, True)
             self.new(p + "mlp.fc1", f, h, True)
             self.new(p + "mlp.fc2", h, f, True)
         self.new_norm("model.final_layernorm", h, True)
@@ -557,6 +618,9 @@ class Phi(Base):
             h = self.layer_norm(x, p + "input_layernorm", eps)
             q, k, v = (heads(self.linear(h, p + "self_attn." + name), n)
                        for name in ("q_proj", "k_proj", "v_proj"))
+            if c["qk_layernorm"]:
+                q = self.layer_norm(q, p + "self_attn.q_layernorm", eps)
+                k = self.layer_norm(k, p + "self_attn.k_layernorm", eps)
             y = merged(attention(rotate(q, inverse), rotate(k, inverse), v))
             m = self.linear(gelu_tanh(self.linear(h, p + "mlp.fc1")),
                             p + "mlp.fc2")
@@ -708,14 +772,14 @@ class Phi3(Base):
         c, eps = self.c, self.c["rms_norm_eps"]
         n, kv = c["num_attention_heads"], c["num_key_value_heads"]
         d = c["hidden_size"] // n
-        inverse = frequencies(d, c["rope_theta"])
+        turn = rotary(d, c)
         x = self.t["model.embed_tokens.weight"][tokens]
         for i in range(c["num_hidden_layers"]):
             p = f"model.layers.{i}."
             h = self.rms(x, p + "input_layernorm", eps)
             qkv = self.linear(h, p + "self_attn.qkv_proj")
-            q = rotate(heads(qkv[..., :n * d], n), inverse)
-            k = rotate(heads(qkv[..., n * d:(n + kv) * d], kv), inverse)
+            q = rotate(heads(qkv[..., :n * d], n), *turn)
+            k = rotate(heads(qkv[..., n * d:(n + kv) * d], kv), *turn)
             v = heads(qkv[..., (n + kv) * d:], kv)
             y = merged(attention(q, k, v, window=c["sliding_window"]))
             x = x + self.linear(y, p + "self_attn.o_proj")

@@ -75,15 +75,30 @@ def last(x):
     return x[..., None]
 
 
+def yarn(d, theta, factor, a):
+    """What each frequency is multiplied by."""
+    old = int(attribute(a, "original_max_position_embeddings"))
+    low, high = (d * math.log(old / (2 * math.pi * float(attribute(a, turns))))
+                 / (2 * math.log(theta)) for turns in ("beta_fast", "beta_slow"))
+    low, high = max(math.floor(low), 0), min(math.ceil(high), d - 1)
+    ramp = np.clip((np.arange(d // 2) - low) / (high - low), 0, 1)
+    return 1 - ramp + ramp / factor
+
+
 def rope(x, a, axis=0):
     theta = float(attribute(a, "theta"))
     d = int(attribute(a, "rotary_dim", x.shape[-1]))
     x, rest = x[..., :d], x[..., d:]
     inverse = theta ** (-np.arange(0, d, 2) / d)
     if attribute(a, "rope_type"):
-        factor = float(attribute(a, "factor"))
+        factor = float(attribute(a, "factor", 1))
         if attribute(a, "rope_type") == "linear":
             inverse = inverse / factor
+        elif attribute(a, "rope_type") == "longrope":
+            listed = re.search(r"factors = array<f64: ([^>]*)>", a).group(1)
+            inverse = inverse / np.array([float(x) for x in listed.split(",")])
+        elif attribute(a, "rope_type") == "yarn":
+            inverse = inverse * yarn(d, theta, factor, a)
         else:
             low = float(attribute(a, "low_freq_factor"))
             high = float(attribute(a, "high_freq_factor"))
@@ -95,7 +110,8 @@ def rope(x, a, axis=0):
     angles = angles.reshape(angles.shape[:1] + (1,) * (x.ndim - 2)
                             + angles.shape[1:])
     sign = -1 if attribute(a, "inverse") == "true" else 1
-    cos, sin = np.cos(angles), sign * np.sin(angles)
+    size = float(attribute(a, "attention_factor", 1))
+    cos, sin = size * np.cos(angles), sign * size * np.sin(angles)
     if attribute(a, "interleaved") == "true":
         first, second = x[..., 0::2], x[..., 1::2]
         turned = np.empty_like(x)
@@ -223,6 +239,10 @@ def swiglu_grad(dy, gate, up, a):
     return dy * up * s * (1 + gate * (1 - s)), dy * gate * s
 
 
+def limit(a):
+    return float(attribute(a, "limit"))
+
+
 def softcap(x, a):
     cap = float(attribute(a, "cap"))
     return cap * np.tanh(x / cap)
@@ -280,6 +300,9 @@ class Ops:
             "relu": lambda x, a: np.maximum(x, 0),
             "relu_grad": lambda dy, y, a: np.where(y > 0, dy, 0),
             "scale": lambda x, a: float(attribute(a, "factor")) * x,
+            "clip": lambda x, a: np.clip(x, -limit(a), limit(a)),
+            "clip_grad": lambda dy, x, a:
+                np.where(np.abs(x) <= limit(a), dy, 0),
             "softcap": softcap,
             "softcap_grad": softcap_grad,
             # One number spreads over any shape.
@@ -363,7 +386,8 @@ def main():
     shapes = {n: t["shape"] for n, t in golden["tensors"].items()}
     embedding = {attribute(line, "letters"): shapes[attribute(line, "hf_name")]
                  for line in parameters["embed"]}
-    ops = Ops(embedding["vh"][0], embedding.get("ph", [0])[0],
+    vocab = (embedding.get("vh") or embedding["vi"])[0]
+    ops = Ops(vocab, embedding.get("ph", [0])[0],
               1 / (run["global_batch"] * run["sequence"]))
 
     layers, number = [], 0

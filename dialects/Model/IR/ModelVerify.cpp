@@ -211,12 +211,14 @@ static LogicalResult verifyScaling(RopeOp op) {
   auto type = scaling->getAs<StringAttr>("rope_type");
   bool isLlama3 = type && type.getValue() == "llama3";
   bool isYarn = type && type.getValue() == "yarn";
-  if (!isLlama3 && !isYarn && !(type && type.getValue() == "linear")) // rope_c4
+  bool isLong = type && type.getValue() == "longrope";
+  if (!isLlama3 && !isYarn && !isLong &&
+      !(type && type.getValue() == "linear")) // rope_c4
     return op.emitOpError()
-           << "expected rope_type to be \"linear\" or \"llama3\" or "
-              "\"yarn\", but got "
+           << "expected rope_type to be \"linear\", \"llama3\", \"yarn\" or "
+              "\"longrope\", but got "
            << *scaling;
-  SmallVector<StringRef> numbers = {"factor"};
+  SmallVector<StringRef> numbers = {isLong ? "attention_factor" : "factor"};
   if (isLlama3)
     numbers.append({"low_freq_factor", "high_freq_factor"});
   if (isYarn)
@@ -225,6 +227,16 @@ static LogicalResult verifyScaling(RopeOp op) {
     if (!scaling->getAs<FloatAttr>(key)) // rope_c4
       return op.emitOpError() << "expected scaling to have the number '" << key
                               << "', but got " << *scaling;
+  if (isLong) {
+    const int64_t width =
+        op.getRotaryDim().value_or(op.getInput().getType().getShape().back());
+    auto factors = scaling->getAs<DenseF64ArrayAttr>("factors");
+    if (!factors || factors.size() != width / 2 ||
+        llvm::any_of(factors.asArrayRef(),
+                     [](double factor) { return !(factor > 0); })) // rope_c4
+      return op.emitOpError() << "expected scaling to have " << width / 2
+                              << " 'factors' above 0, but got " << *scaling;
+  }
   if ((isLlama3 || isYarn) &&
       !scaling->getAs<IntegerAttr>("original_max_position_embeddings"))
     return op.emitOpError() // rope_c4

@@ -137,7 +137,7 @@ model.kind @rope_without_theta(%x: tensor<8x1x2x4xf32>) {
 
 // rope_c4
 model.kind @rope_of_unknown_scaling(%x: tensor<8x1x2x4xf32>) {
-  // expected-error @below {{expected rope_type to be "linear" or "llama3" or "yarn", but got {factor = 2.000000e+00 : f64, rope_type = "ntk"}}}
+  // expected-error @below {{expected rope_type to be "linear", "llama3", "yarn" or "longrope", but got {factor = 2.000000e+00 : f64, rope_type = "ntk"}}}
   %y = model.rope %x in attention {letters = "sbnd", theta = 1.0e+4 : f64, scaling = {rope_type = "ntk", factor = 2.0 : f64}} : (tensor<8x1x2x4xf32>) -> tensor<8x1x2x4xf32>
   model.return
 }
@@ -157,6 +157,15 @@ model.kind @llama3_scaling_without_its_numbers(%x: tensor<8x1x2x4xf32>) {
 model.kind @llama3_scaling_without_positions(%x: tensor<8x1x2x4xf32>) {
   // expected-error @below {{expected scaling to have the integer 'original_max_position_embeddings', but got}}
   %y = model.rope %x in attention {letters = "sbnd", theta = 1.0e+4 : f64, scaling = {rope_type = "llama3", factor = 2.0 : f64, low_freq_factor = 1.0 : f64, high_freq_factor = 4.0 : f64}} : (tensor<8x1x2x4xf32>) -> tensor<8x1x2x4xf32>
+  model.return
+}
+
+// -----
+
+// rope_c4
+model.kind @longrope_with_a_factor_too_few(%x: tensor<8x1x2x4xf32>) {
+  // expected-error @below {{expected scaling to have 2 'factors' above 0, but got}}
+  %y = model.rope %x in attention {letters = "sbnd", theta = 1.0e+4 : f64, scaling = {rope_type = "longrope", attention_factor = 1.0 : f64, factors = array<f64: 1.0>}} : (tensor<8x1x2x4xf32>) -> tensor<8x1x2x4xf32>
   model.return
 }
 

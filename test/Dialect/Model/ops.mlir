@@ -105,6 +105,12 @@ model.kind @attention(%q: tensor<8x1x2x3x4xf32>, %k: tensor<8x1x2x4xf32>,
   %pr = model.rope %q in attention
       {letters = "sbngd", theta = 1.0e+4 : f64, rotary_dim = 2 : i64, interleaved = true}
       : (tensor<8x1x2x3x4xf32>) -> tensor<8x1x2x3x4xf32>
+  // CHECK: model.rope %{{.*}} in attention {letters = "sbnd", scaling = {attention_factor = 1.200000e+00 : f64, factors = array<f64: 1.000000e+00, 2.000000e+00>, rope_type = "longrope"}, theta = 1.000000e+04 : f64}
+  %lk = model.rope %k in attention
+      {letters = "sbnd", theta = 1.0e+4 : f64,
+       scaling = {rope_type = "longrope", attention_factor = 1.2 : f64,
+                  factors = array<f64: 1.0, 2.0>}}
+      : (tensor<8x1x2x4xf32>) -> tensor<8x1x2x4xf32>
   // CHECK: %[[O:.*]], %[[LSE:.*]] = model.attention %{{.*}}, %{{.*}}, %{{.*}} in attention label "core_attention" {causal = true, scale = 5.000000e-01 : f64}
   %o, %lse = model.attention %i, %k, %v in attention label "core_attention"
       {causal = true, scale = 5.0e-1 : f64}

@@ -112,6 +112,25 @@ const std::string dbrx = R"({"model_type": "dbrx", "d_model": 6144,
   "ffn_config": {"ffn_hidden_size": 10752, "moe_num_experts": 16,
     "moe_top_k": 4, "moe_loss_weight": 0.05, "ffn_act_fn": {"name": "silu"}}})";
 
+std::string glm(const std::string &more) {
+  return R"({"model_type": "glm4_moe", "architectures": ["Glm4MoeForCausalLM"],
+  "attention_bias": true, "head_dim": 128, "partial_rotary_factor": 0.5,
+  "max_position_embeddings": 131072, "n_group": 1, "topk_group": 1,
+  "norm_topk_prob": true, "num_attention_heads": 96, "num_key_value_heads": 8,
+  "num_experts_per_tok": 8, "n_shared_experts": 1,
+  "num_nextn_predict_layers": 1, "rms_norm_eps": 1e-05, "rope_scaling": null,
+  "rope_theta": 1000000, "vocab_size": 151552, )" +
+         more + "}";
+}
+const std::string glm45 = glm(R"("hidden_size": 5120,
+  "intermediate_size": 12288, "moe_intermediate_size": 1536,
+  "n_routed_experts": 160, "routed_scaling_factor": 2.5,
+  "first_k_dense_replace": 3, "num_hidden_layers": 92, "use_qk_norm": true)");
+const std::string glm45Air = glm(R"("hidden_size": 4096,
+  "intermediate_size": 10944, "moe_intermediate_size": 1408,
+  "n_routed_experts": 128, "routed_scaling_factor": 1.0,
+  "first_k_dense_replace": 1, "num_hidden_layers": 46, "use_qk_norm": false)");
+
 Program programOf(const std::string &text, int64_t sequence) {
   ModelSpec spec;
   Failure failure;
@@ -179,6 +198,11 @@ TEST_CASE("totals and active counts of published models") {
       {"OLMoE 1B-7B", olmoe, 6919161856, 1282017280, "1 embed 16 moe 1 head"},
       {"DBRX", dbrx, 131596523520, 36469708800, "1 embed 40 moe 1 head"},
       {"gpt-oss-120b", gptOss, 116829156672, 5711982912, nullptr},
+      // Without the module that predicts one token more.
+      {"GLM-4.5", glm45, 352797829024, 33632266144,
+       "1 embed 3 dense 89 moe 1 head"},
+      {"GLM-4.5-Air", glm45Air, 106852251264, 13424129664,
+       "1 embed 1 dense 45 moe 1 head"},
   };
   for (const Case &c : cases) {
     INFO(c.name);
@@ -196,7 +220,8 @@ TEST_CASE("totals and active counts of published models") {
 }
 
 TEST_CASE("every policy of an expert layer has its three functions") {
-  for (const std::string *config : {&mixtral, &deepseekV3, &gptOss, &dbrx}) {
+  for (const std::string *config :
+       {&mixtral, &deepseekV3, &gptOss, &dbrx, &glm45}) {
     const Program program = programOf(*config, 128);
     for (const Kind &kind : program.kinds) {
       if (!takesStream(kind) || !givesStream(kind))

@@ -196,6 +196,13 @@ const Published published[] = {
       "sliding_window": 2047, "max_position_embeddings": 4096,
       "vocab_size": 32064})",
      3821079552},
+    // Embedded 512 wide, normed behind the sums.
+    {"OPT-350m", R"({"model_type": "opt", "_remove_final_layer_norm": false,
+      "do_layer_norm_before": false, "hidden_size": 1024, "ffn_dim": 4096,
+      "num_attention_heads": 16, "num_hidden_layers": 24,
+      "max_position_embeddings": 2048, "word_embed_proj_dim": 512,
+      "vocab_size": 50272})",
+     331196416},
     {"Llama-2-7B, params.json", R"({"dim": 4096, "multiple_of": 256,
       "n_heads": 32, "n_layers": 32, "norm_eps": 1e-05, "vocab_size": -1})",
      6738415616},
@@ -367,23 +374,60 @@ TEST_CASE("what is no known decoder is refused with the reason") {
 }
 
 TEST_CASE("forms that a family has but we do not are refused") {
-  const std::string opt = R"({"model_type": "opt", "hidden_size": 64,
-      "ffn_dim": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
-      "vocab_size": 300, )";
-  CHECK(has(refusal(opt + R"("do_layer_norm_before": false})"),
-            "#/do_layer_norm_before: expected true, but got false"));
-  CHECK(has(refusal(opt + R"("word_embed_proj_dim": 32})"),
-            "#/word_embed_proj_dim: expected 64, but got 32"));
-  CHECK(has(refusal(small("phi", R"("qk_layernorm": true)")),
-            "#/qk_layernorm: expected false, but got true"));
-  CHECK(has(refusal(small("olmo", R"("clip_qkv": 8.0)")),
-            "#/clip_qkv: expected null, but got 8.0"));
   CHECK(has(refusal(small("gemma", R"("num_key_value_heads": 4,
       "hidden_activation": "relu")")),
             "#/hidden_activation: expected \"gelu_new\", but got \"relu\""));
   CHECK(has(refusal(small("qwen2", R"("num_key_value_heads": 4,
-      "rope_scaling": {"rope_type": "yarn", "factor": 4.0})")),
+      "rope_scaling": {"rope_type": "dynamic", "factor": 4.0})")),
             "#/rope_scaling/rope_type: expected one of"));
+}
+
+TEST_CASE("norms and projections that some models of a family have") {
+  const std::string opt = R"({"model_type": "opt", "hidden_size": 64,
+      "ffn_dim": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
+      "vocab_size": 300, )";
+  ModelSpec spec = accepted(opt + R"("do_layer_norm_before": false})");
+  CHECK(spec.normAfterSum);
+  CHECK(spec.names.finalNorm.empty());
+  CHECK(spec.embeddingWidth == 0);
+  spec = accepted(opt + R"("_remove_final_layer_norm": true})");
+  CHECK_FALSE(spec.normAfterSum);
+  CHECK(spec.names.finalNorm.empty());
+  spec = accepted(opt + R"("word_embed_proj_dim": 32})");
+  CHECK(spec.embeddingWidth == 32);
+  CHECK_FALSE(spec.names.finalNorm.empty());
+  CHECK(accepted(small("phi", R"("qk_layernorm": true)")).qkNorm ==
+        QkNorm::Layer);
+  CHECK(accepted(small("olmo", R"("clip_qkv": 8.0)")).qkvClip == 8);
+  CHECK(has(refusal(small("olmo", R"("clip_qkv": -1)"),
+                    cost::FailureKind::Input),
+            "#/clip_qkv"));
+}
+
+TEST_CASE("scaled frequencies: yarn and longrope") {
+  ModelSpec spec = accepted(small("qwen2", R"("num_key_value_heads": 4,
+      "rope_scaling": {"rope_type": "yarn", "factor": 4.0})"));
+  REQUIRE(spec.kinds[0].rope.scaling);
+  const RopeScaling &yarn = *spec.kinds[0].rope.scaling;
+  CHECK(yarn.originalPositions == 64); // those of the config
+  CHECK(yarn.attentionFactor == Approx(1 + 0.1 * std::log(4.0)));
+  CHECK(yarn.truncate);
+
+  const std::string phi3 = R"("original_max_position_embeddings": 16,
+      "rope_scaling": {"type": "longrope", "long_factor": [1, 2, 3, 4], )";
+  spec = accepted(small("phi3", phi3 + R"("short_factor": [1, 1, 1, 1.5]})"));
+  const RopeScaling &longer = *spec.kinds[0].rope.scaling;
+  CHECK(longer.shortFactors.back() == 1.5);
+  CHECK(longer.longFactors.back() == 4);
+  // Four times the original positions: sqrt(1 + ln 4 / ln 16).
+  CHECK(longer.attentionFactor == Approx(std::sqrt(1.5)));
+  CHECK(has(refusal(small("phi3", phi3 + R"("short_factor": [1, 1]})"),
+                    cost::FailureKind::Input),
+            "expected one factor of longrope for every pair of rotated columns "
+            "(4), but got 2"));
+  CHECK(has(refusal(small("phi3", phi3 + R"("short_factor": [1, 1, 1, 0]})"),
+                    cost::FailureKind::Input),
+            "#/rope_scaling/short_factor: expected a list of numbers above 0"));
 }
 
 TEST_CASE("many keys that do not matter") {

@@ -123,7 +123,8 @@ TEST_CASE("rotary scaling under old and new names") {
             with(llama, R"("rope_scaling": {"type": "dynamic", "factor": 2})"),
             cost::FailureKind::Unsupported)
             .find("#/rope_scaling/rope_type: expected one of \"default\", "
-                  "\"linear\", \"llama3\", but got \"dynamic\"") !=
+                  "\"linear\", \"llama3\", \"yarn\", \"longrope\", but got "
+                  "\"dynamic\"") !=
         std::string::npos);
   CHECK(refusal(with(llama, R"("rope_scaling": {"type": "linear"})"))
             .find("#/rope_scaling/factor: expected a number > 0, but got no "

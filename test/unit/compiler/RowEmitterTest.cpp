@@ -348,6 +348,23 @@ TEST_CASE("rotary frequencies are scaled as Hugging Face does") {
   CHECK(ropeInverseFrequencies(10000, 4, llama)[1] == Approx(0.01 / 8));
 }
 
+// By hand: theta 10000, d 8, frequencies 1, 0.1, 0.01, 0.001; 1000 positions.
+// 32 turns: 8 ln(1000 / (32 * 2 pi)) / (2 ln 10000) = 0.697 -> 0; one turn:
+// 8 ln(1000 / (2 pi)) / (2 ln 10000) = 2.202 -> 3. So pair i keeps 1 - i / 3 of
+// its frequency, and a quarter of the rest.
+TEST_CASE("rotary frequencies of yarn and of longrope") {
+  RopeScaling yarn{RopeScaling::Kind::Yarn, 4, 1, 4, 1000};
+  const auto scaled = ropeInverseFrequencies(10000, 8, yarn);
+  CHECK(scaled[0] == Approx(1));
+  CHECK(scaled[1] == Approx(0.1 * (2 / 3. + 1 / 12.)));
+  CHECK(scaled[2] == Approx(0.01 * (1 / 3. + 1 / 6.)));
+  CHECK(scaled[3] == Approx(0.001 / 4));
+  RopeScaling longer{RopeScaling::Kind::Long};
+  longer.factors = {1, 5};
+  CHECK(ropeInverseFrequencies(10000, 4, longer) ==
+        std::vector<double>{1, 0.01 / 5});
+}
+
 TEST_CASE("rms_norm, its gradient and the gradient of its weight") {
   forSizes([](Element element, Size size, int64_t rows) {
     const int64_t w = size.width, all = rows * w;
@@ -397,6 +414,22 @@ TEST_CASE("rms_norm, its gradient and the gradient of its weight") {
                         b[0][r * w + c] * b[1][r * w + c] * b[2][r];
               });
     }
+  });
+}
+
+TEST_CASE("values are clipped on both sides, gradients outside are 0") {
+  forSizes([](Element element, Size size, int64_t rows) {
+    const int64_t all = rows * size.width;
+    RowOp clip{RowOpKind::Clip, {0}, {1}}, grad{RowOpKind::ClipGrad, {0, 1}, {2}};
+    clip.scale = grad.scale = 0.25;
+    compare(oneOp(element, size, clip, {all, all}), [&](Buffers &b) {
+      for (int64_t i = 0; i < all; ++i)
+        b[1][i] = std::min(std::max(b[0][i], -0.25), 0.25);
+    });
+    compare(oneOp(element, size, grad, {all, all, all}), [&](Buffers &b) {
+      for (int64_t i = 0; i < all; ++i)
+        b[2][i] = std::abs(b[1][i]) <= 0.25 ? b[0][i] : 0;
+    });
   });
 }
 
