@@ -120,7 +120,7 @@ std::string groupedText(int64_t count) {
   size_t first = digits[0] == '-' ? 1 : 0;
   for (size_t i = digits.size(); i > first + 3;) {
     i -= 3;
-    digits.insert(i, ",");
+    digits.insert(i, 1, ',');
   }
   return digits;
 }
