@@ -510,4 +510,20 @@ bool planVariant(const Plan &plan, const Kind &kind, const KindVariant &variant,
       .run(saved, kept);
 }
 
+void resizeVariant(const Plan &plan, const KindVariant &variant,
+                   PlannedVariant &planned) {
+  const auto resize = [&](const Function &function, PlannedFunction &out) {
+    for (size_t op = 0; op < function.ops.size(); ++op) {
+      const std::vector<Factor> &factors = function.ops[op].space.factors;
+      for (size_t i = 0; i < factors.size(); ++i)
+        out.ops[op].local.factors[i].size =
+            plannedSize(plan, factors[i].role, factors[i].size) /
+            degree(plan, out.ops[op].factorAxes[i]);
+    }
+  };
+  resize(variant.forward, planned.forward);
+  resize(variant.dataGrad, planned.dataGrad);
+  resize(variant.weightGrad, planned.weightGrad);
+}
+
 } // namespace shardwright::cost

@@ -105,6 +105,12 @@ struct PlannedVariant {
 bool planVariant(const Plan &plan, const Kind &kind, const KindVariant &variant,
                  PlannedVariant &planned, std::string &why);
 
+/// Makes `planned`, which planVariant gave for a plan that differs from `plan`
+/// in nothing but microBatch, what it would give for `plan`: encodings do not
+/// depend on sizes, local spaces do.
+void resizeVariant(const Plan &plan, const KindVariant &variant,
+                   PlannedVariant &planned);
+
 /// Bytes of one rank's part of a value: planned global size / sharding degree
 /// per dim, times the width of its dtype.
 Bytes localBytes(const Plan &plan, const Value &value, const Encoding &encoding);

@@ -147,21 +147,26 @@ std::vector<Stage> stagesWith(const Program &program,
   return stages;
 }
 
-Plan planAt(const Program &program, const Plan &base,
-            const Candidate &candidate) {
-  Plan plan = base;
+void setDegrees(Plan &plan, const Candidate &candidate) {
   plan.dp = candidate.dp;
   plan.tp = candidate.tp;
   plan.pp = candidate.pp;
+  plan.cp = candidate.cp;
   plan.ep = candidate.ep;
   plan.etp = candidate.etp;
   plan.sp = candidate.sp;
   plan.zero = candidate.zero;
   plan.microBatch = candidate.microBatch;
   plan.schedule = candidate.schedule;
+  setMesh(plan);
+}
+
+Plan planAt(const Program &program, const Plan &base,
+            const Candidate &candidate) {
+  Plan plan = base;
   plan.stages = stagesWith(program, layersPerStage(candidate, program.layers),
                            candidate.recompute, candidate.fullLayers);
-  setMesh(plan);
+  setDegrees(plan, candidate);
   return plan;
 }
 

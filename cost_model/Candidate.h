@@ -21,7 +21,7 @@ namespace shardwright::cost {
 /// the last leave as evenly as possible, the earlier ones taking one more.
 struct Candidate {
   int64_t dp = 1, tp = 1, pp = 1;
-  int64_t ep = 1, etp = 1;
+  int64_t cp = 1, ep = 1, etp = 1;
   bool sp = false;
   int64_t microBatch = 1;
   int zero = 0;
@@ -85,6 +85,8 @@ std::vector<Stage> stagesWith(const Program &program,
                               const std::vector<int64_t> &counts,
                               Recompute policy, int64_t fullLayers);
 
+/// Degrees, batch, ZeRO and schedule of `candidate`, and the mesh; stages stay.
+void setDegrees(Plan &plan, const Candidate &candidate);
 /// The plan at `candidate`; `base` gives names, digests, dtypes, global batch
 /// and sequence.
 Plan planAt(const Program &program, const Plan &base,

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -77,26 +78,46 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
 Seconds exposedTime(const Hardware &hardware, Seconds communication,
                     Seconds cover);
 
+/// The same of a variant that planVariant planned under `plan`, and of the
+/// kind's variant for Recompute::None.
+LayerProfile profileLayer(const Plan &plan, const Kind &kind,
+                          const KindVariant &variant,
+                          const PlannedVariant &planned,
+                          const PlannedVariant &plain,
+                          const Hardware &hardware, const Profile &profile);
+
 /// Remembers what plans share: profiles and facts of layers. For one program,
-/// hardware and profile; not for several threads at once.
+/// hardware and profile; not for several threads at once. References stay valid.
 class EstimateCache {
 public:
+  EstimateCache();
+  ~EstimateCache();
+  EstimateCache(const EstimateCache &) = delete;
+
   const LayerProfile &layer(const Program &program, const Hardware &hardware,
                             const Profile &profile, const Plan &plan, int kind,
                             Recompute policy);
-  const LayerFacts &facts(const Program &program, const Plan &plan, int kind,
-                          Recompute policy);
+  /// What a layer holds on a rank for one microbatch.
+  const LayerMemory &memory(const Program &program, const Plan &plan, int kind,
+                            Recompute policy);
+  /// parameterBlock of a kind, and the axes that it follows from.
+  const ParameterBlock &block(const Program &program, const Plan &plan,
+                              int kind);
+  const std::vector<std::vector<Axis>> &
+  reduceAxes(const Program &program, const Plan &plan, int kind);
+  /// Transfers of that block.
+  const struct BlockTimes &times(const Program &program,
+                                 const Hardware &hardware,
+                                 const Profile &profile, const Plan &plan,
+                                 int kind);
   /// sharedBlock of a stage.
   const ParameterBlock &shared(const Program &program, const Plan &plan,
                                int64_t stage);
   ScheduleCache schedules;
 
 private:
-  using Key = std::array<int64_t, 16>;
-  static Key key(const Plan &plan, int kind, Recompute policy);
-  std::map<Key, LayerProfile> layers;
-  std::map<Key, LayerFacts> layerFactsOf;
-  std::map<Key, ParameterBlock> sharedBlocks;
+  class State;
+  std::unique_ptr<State> state;
 };
 
 /// Composes layer profiles over stages and schedule (discrete events; a
@@ -129,19 +150,6 @@ StageEstimate estimateStageMemory(const Program &program,
                                   const Profile &profile, const Plan &plan,
                                   const LayerTable &table, int64_t stage,
                                   const ScheduleFacts *facts = nullptr);
-
-/// A time that no completion of the partial plan can beat: fields of `plan`
-/// that `fixed` does not name are free, and always how layers are split over
-/// stages and which schedule runs them. `plan` is legal. Under a fixed
-/// recompute, plan.stages says which policies there are. Admissible
-/// (property-tested).
-struct FixedFields {
-  bool dp = false, tp = false, pp = false, sp = false, microBatch = false,
-       zero = false, recompute = false;
-};
-Seconds lowerBound(const Program &program, const Hardware &hardware,
-                   const Profile &profile, const Plan &plan,
-                   const FixedFields &fixed, EstimateCache *cache = nullptr);
 
 } // namespace shardwright::cost
 

@@ -421,9 +421,8 @@ struct VariantTime {
   FunctionTime forward, dataGrad, weightGrad;
 };
 
-VariantTime timeOf(const Plan &plan, const Kind &kind,
-                   const KindVariant &variant, const Hardware &hardware,
-                   const Profile &profile) {
+PlannedVariant plannedOrDie(const Plan &plan, const Kind &kind,
+                            const KindVariant &variant) {
   PlannedVariant planned;
   std::string why;
   if (!planVariant(plan, kind, variant, planned, why)) {
@@ -431,6 +430,12 @@ VariantTime timeOf(const Plan &plan, const Kind &kind,
                  why.c_str());
     std::abort();
   }
+  return planned;
+}
+
+VariantTime timeOf(const Plan &plan, const KindVariant &variant,
+                   const PlannedVariant &planned, const Hardware &hardware,
+                   const Profile &profile) {
   const auto time = [&](const Function &function,
                         const PlannedFunction &plannedFunction, bool backward) {
     return FunctionClock(plan, function, plannedFunction, hardware, profile,
@@ -493,12 +498,23 @@ Seconds exposedTime(const Hardware &hardware, Seconds communication,
 LayerProfile profileLayer(const Plan &plan, const Kind &kind,
                           const KindVariant &variant, const Hardware &hardware,
                           const Profile &profile) {
+  return profileLayer(plan, kind, variant, plannedOrDie(plan, kind, variant),
+                      plannedOrDie(plan, kind, kind.variant(Recompute::None)),
+                      hardware, profile);
+}
+
+LayerProfile profileLayer(const Plan &plan, const Kind &kind,
+                          const KindVariant &variant,
+                          const PlannedVariant &planned,
+                          const PlannedVariant &plannedPlain,
+                          const Hardware &hardware, const Profile &profile) {
   const bool recomputes = variant.policy != Recompute::None;
   const bool whole =
       profile.recomputeWholeLayer && variant.policy == Recompute::Full;
   const KindVariant &plain = kind.variant(Recompute::None);
   const VariantTime time =
-      timeOf(plan, kind, whole ? plain : variant, hardware, profile);
+      whole ? timeOf(plan, plain, plannedPlain, hardware, profile)
+            : timeOf(plan, variant, planned, hardware, profile);
 
   LayerProfile layer;
   const DropoutTime dropout = dropoutTime(plan, kind, hardware, profile);
@@ -541,7 +557,8 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
     layer.backwardCommunication += layer.forwardCommunication;
     layer.backwardExchange += layer.forwardExchange;
   } else if (recomputes) {
-    const VariantTime without = timeOf(plan, kind, plain, hardware, profile);
+    const VariantTime without =
+        timeOf(plan, plain, plannedPlain, hardware, profile);
     layer.recompute =
         maximum(Seconds(0), time.dataGrad.compute - without.dataGrad.compute);
   }

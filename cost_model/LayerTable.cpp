@@ -1,4 +1,5 @@
 #include "cost_model/LayerTable.h"
+#include "cost_model/Estimate.h"
 
 #include <cassert>
 
@@ -13,6 +14,25 @@ LayerTable::LayerTable(const Program &program, const Plan &plan,
                        int64_t stage) {
   for (int64_t index : stagesOfRank(plan, stage))
     add(program, plan, plan.stages[index]);
+}
+
+LayerTable::LayerTable(const Program &program, const Plan &plan,
+                       const std::vector<Recompute> &policies,
+                       EstimateCache &cache) {
+  for (size_t i = 0; i < program.kinds.size(); ++i) {
+    const Kind &kind = program.kinds[i];
+    const int index = static_cast<int>(i);
+    for (Recompute policy : policies) {
+      if (policy != Recompute::None && !(takesStream(kind) && givesStream(kind)))
+        continue;
+      Entry &entry = entries.emplace_back();
+      entry.kind = kind.name;
+      entry.policy = policy;
+      entry.facts.extraReduceAxes = cache.reduceAxes(program, plan, index);
+      entry.facts.block = cache.block(program, plan, index);
+      entry.facts.memory = cache.memory(program, plan, index, policy);
+    }
+  }
 }
 
 void LayerTable::add(const Program &program, const Plan &plan,

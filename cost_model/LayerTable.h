@@ -12,12 +12,18 @@
 
 namespace shardwright::cost {
 
+class EstimateCache;
+
 /// LayerFacts of every (kind, policy) that the stages of a plan run.
 class LayerTable {
 public:
   /// Of all stages, or of one rank of the pipeline.
   LayerTable(const Program &program, const Plan &plan);
   LayerTable(const Program &program, const Plan &plan, int64_t stage);
+  /// Of every kind under None and its layers under `policies`, for memory only:
+  /// collectives and flops are left out.
+  LayerTable(const Program &program, const Plan &plan,
+             const std::vector<Recompute> &policies, EstimateCache &cache);
   const LayerFacts &of(const StageRun &run) const;
 
 private:

@@ -82,6 +82,21 @@ ParameterBlock makeBlock(const Plan &plan, std::vector<Member> members) {
   return block;
 }
 
+/// Plans a variant of a plan that the caller vouches for.
+PlannedVariant plannedOrDie(const Plan &plan, const Kind &kind,
+                            const KindVariant &variant) {
+  PlannedVariant planned;
+  std::string why;
+  if (!planVariant(plan, kind, variant, planned, why)) {
+    std::fprintf(stderr, "shardwright: internal error: illegal plan: %s\n",
+                 why.c_str());
+    std::abort();
+  }
+  return planned;
+}
+
+} // namespace
+
 std::vector<std::vector<Axis>>
 extraReduceAxesOf(const Plan &plan, const Kind &kind,
                   const KindVariant &variant, const PlannedVariant &planned) {
@@ -110,21 +125,6 @@ ParameterBlock blockOf(const Plan &plan, const Kind &kind,
   }
   return makeBlock(plan, std::move(members));
 }
-
-/// Plans a variant of a plan that the caller vouches for.
-PlannedVariant plannedOrDie(const Plan &plan, const Kind &kind,
-                            const KindVariant &variant) {
-  PlannedVariant planned;
-  std::string why;
-  if (!planVariant(plan, kind, variant, planned, why)) {
-    std::fprintf(stderr, "shardwright: internal error: illegal plan: %s\n",
-                 why.c_str());
-    std::abort();
-  }
-  return planned;
-}
-
-} // namespace
 
 int64_t zeroDegree(const Plan &plan) { return plan.zero >= 1 ? plan.dp : 1; }
 
@@ -322,12 +322,31 @@ void addFunction(const Plan &plan, Phase phase, const Function &function,
           phase}];
       ++entry.calls;
       entry.payload += payload;
-      int64_t width = byteWidth(plan.dtypes.of(type.precision));
-      facts.staging = std::max(
-          facts.staging, stagingBytes(step.collective, payload.count() / width,
-                                      width, degree(plan, step.axes)));
     }
   }
+}
+
+/// Largest staging of the collectives of a function.
+Bytes stagingOf(const Plan &plan, const Function &function,
+                const PlannedFunction &planned) {
+  Bytes largest(0);
+  for (size_t value = 0; value < planned.values.size(); ++value) {
+    const std::vector<ReshardStep> &steps =
+        planned.values[value].reshards.steps;
+    for (const ReshardStep &step : steps) {
+      const Value &type = function.values[value];
+      const Encoding &source = step.source == 0
+                                   ? planned.encodings[value]
+                                   : steps[step.source - 1].result;
+      const int64_t width = byteWidth(plan.dtypes.of(type.precision));
+      largest = std::max(
+          largest,
+          stagingBytes(step.collective,
+                       localBytes(plan, type, source).count() / width, width,
+                       degree(plan, step.axes)));
+    }
+  }
+  return largest;
 }
 
 } // namespace
@@ -342,10 +361,19 @@ LayerFacts layerFacts(const Plan &plan, const Kind &kind,
   addFunction(plan, Phase::DataGrad, variant.dataGrad, planned.dataGrad, facts);
   addFunction(plan, Phase::WeightGrad, variant.weightGrad, planned.weightGrad,
               facts);
-  facts.saved = savedBytesPerLayer(plan, kind, variant, planned);
-  facts.kept = keptBytes(plan, variant, planned);
-  facts.workspace = workspaceBytes(plan, variant, planned);
+  facts.memory = layerMemory(plan, kind, variant, planned);
   return facts;
+}
+
+LayerMemory layerMemory(const Plan &plan, const Kind &kind,
+                        const KindVariant &variant,
+                        const PlannedVariant &planned) {
+  return {savedBytesPerLayer(plan, kind, variant, planned),
+          keptBytes(plan, variant, planned),
+          workspaceBytes(plan, variant, planned),
+          std::max({stagingOf(plan, variant.forward, planned.forward),
+                    stagingOf(plan, variant.dataGrad, planned.dataGrad),
+                    stagingOf(plan, variant.weightGrad, planned.weightGrad)})};
 }
 
 Bytes streamBytes(const Program &program, const Plan &plan) {
@@ -399,11 +427,11 @@ MemoryParts memoryOf(const Program &program, const Plan &plan,
         checkedAdd(elements, checkedMul(run.count, layer.block.elements));
     stateElements = checkedAdd(
         stateElements, checkedMul(run.count, layer.block.stateElements));
-    saved[static_cast<size_t>(chunk)] += run.count * layer.saved;
-    kept[static_cast<size_t>(chunk)] += run.count * layer.kept;
-    workspace = std::max(workspace, layer.workspace);
+    saved[static_cast<size_t>(chunk)] += run.count * layer.memory.saved;
+    kept[static_cast<size_t>(chunk)] += run.count * layer.memory.kept;
+    workspace = std::max(workspace, layer.memory.workspace);
     staging = std::max(
-        {staging, layer.staging,
+        {staging, layer.memory.staging,
          reduceStaging(plan, layer.block, stageOwners(plan.schedule))});
   });
   const ParameterBlock shared = sharedBlock(plan, program, table, stage);

@@ -117,6 +117,29 @@ Temporaries temporariesOf(const Plan &plan, const KindVariant &variant,
 Bytes workspaceBytes(const Plan &plan, const KindVariant &variant,
                      const PlannedVariant &planned);
 
+/// What one layer of a kind holds on one rank for a microbatch.
+struct LayerMemory {
+  Bytes saved; ///< savedBytesPerLayer
+  /// What a data gradient leaves until a weight gradient that runs apart: each
+  /// kept value, and the gradient of the stream that leaves the layer if the
+  /// weight gradient reads it (aligned 256 each).
+  Bytes kept;
+  Bytes workspace; ///< workspaceBytes
+  Bytes staging;   ///< largest of the collectives in its three functions
+};
+LayerMemory layerMemory(const Plan &plan, const Kind &kind,
+                        const KindVariant &variant,
+                        const PlannedVariant &planned);
+
+/// Per parameter of `kind` the axes besides the data axes over which its
+/// gradient is partial; of any variant, they are the same.
+std::vector<std::vector<Axis>>
+extraReduceAxesOf(const Plan &plan, const Kind &kind,
+                  const KindVariant &variant, const PlannedVariant &planned);
+/// parameterBlock, given those.
+ParameterBlock blockOf(const Plan &plan, const Kind &kind,
+                       const std::vector<std::vector<Axis>> &extraAxes);
+
 /// What one layer of a kind holds and does per microbatch on one rank. Depends
 /// on dp, tp, sp, ep, etp, zero, microBatch and dtypes of the plan only, so a caller may
 /// remember it across plans that share them.
@@ -128,13 +151,7 @@ struct LayerFacts {
   /// Of one microbatch; phases Forward, DataGrad and WeightGrad only.
   std::map<LedgerKey, LedgerEntry> collectives;
   Flops forward, dataGrad, weightGrad;
-  Bytes saved;     ///< savedBytesPerLayer
-  /// What a data gradient leaves until a weight gradient that runs apart: each
-  /// kept value, and the gradient of the stream that leaves the layer if the
-  /// weight gradient reads it (aligned 256 each).
-  Bytes kept;
-  Bytes workspace; ///< workspaceBytes
-  Bytes staging;   ///< largest of its collectives in the three functions
+  LayerMemory memory;
 };
 /// The plan is legal (Rules.h).
 LayerFacts layerFacts(const Plan &plan, const Kind &kind,

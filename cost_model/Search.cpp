@@ -1,8 +1,10 @@
 #include "cost_model/Search.h"
 
+#include "cost_model/Family.h"
+
 #include <algorithm>
-#include <map>
 #include <queue>
+#include <thread>
 
 namespace shardwright::cost {
 
@@ -29,193 +31,6 @@ namespace {
 /// time it bounds by rounding, never by more than this share.
 constexpr double roundingSlack = 1e-9;
 
-/// Enumerates the family under the question's ranges, level by level.
-class Family {
-public:
-  explicit Family(const SearchOptions &options) : options(options) {}
-
-  bool allows(Field field, int64_t value) const {
-    return options.ranges[static_cast<int>(field)].contains(value);
-  }
-
-  std::vector<Candidate> meshes() const {
-    std::vector<Candidate> result;
-    for (int64_t tp : divisors(options.gpus))
-      for (int64_t pp : divisors(options.gpus / tp)) {
-        int64_t dp = options.gpus / tp / pp;
-        if (!allows(Field::Tp, tp) || !allows(Field::Pp, pp) ||
-            !allows(Field::Dp, dp))
-          continue;
-        Candidate candidate;
-        candidate.tp = tp;
-        candidate.pp = pp;
-        candidate.dp = dp;
-        candidate.recompute = options.policies.front();
-        addExperts(candidate, result);
-      }
-    return result;
-  }
-
-  /// The mesh with every expert parallelism. An expert is split (etp) only if
-  /// the question asks for it.
-  void addExperts(Candidate candidate, std::vector<Candidate> &result) const {
-    candidate.sp = options.experts > 0 && candidate.tp > 1;
-    const int64_t ranks = candidate.dp * candidate.tp;
-    const Range &split = options.ranges[static_cast<int>(Field::Etp)];
-    for (int64_t etp : divisors(ranks)) {
-      if (etp > 1 && !(split.bounded() && split.contains(etp)))
-        continue;
-      for (int64_t ep : divisors(ranks / etp)) {
-        if ((ep > 1 && (options.experts == 0 || options.experts % ep != 0)) ||
-            !allows(Field::Ep, ep) || !allows(Field::Etp, etp))
-          continue;
-        candidate.ep = ep;
-        candidate.etp = etp;
-        result.push_back(candidate);
-      }
-    }
-  }
-
-  std::vector<Candidate> batches(const Candidate &mesh) const {
-    std::vector<Candidate> result;
-    if (options.globalBatch % mesh.dp != 0)
-      return result;
-    for (int sp = 0; sp <= (mesh.tp > 1 ? 1 : 0); ++sp)
-      for (int64_t micro : divisors(options.globalBatch / mesh.dp)) {
-        if (!allows(Field::Sp, sp) || !allows(Field::MicroBatch, micro) ||
-            (mesh.sp && sp == 0)) // experts need it
-          continue;
-        Candidate candidate = mesh;
-        candidate.sp = sp == 1;
-        candidate.microBatch = micro;
-        result.push_back(candidate);
-      }
-    return result;
-  }
-
-  /// ZeRO with one data rank and GPipe with one stage are the same program as
-  /// without: not counted twice.
-  std::vector<Candidate> states(const Candidate &batch) const {
-    std::vector<Candidate> result;
-    for (int zero = 0; zero <= (batch.dp > 1 ? 1 : 0); ++zero)
-      for (ScheduleKind schedule : {ScheduleKind::OneFOneB, ScheduleKind::GPipe}) {
-        if (!allows(Field::Zero, zero) ||
-            !allows(Field::Schedule, static_cast<int64_t>(schedule)) ||
-            (batch.pp == 1 && schedule != ScheduleKind::OneFOneB))
-          continue;
-        Candidate candidate = batch;
-        candidate.zero = zero;
-        candidate.schedule = schedule;
-        result.push_back(candidate);
-      }
-    return result;
-  }
-
-  std::vector<Candidate> policies(const Candidate &state) const {
-    std::vector<Candidate> result;
-    auto add = [&](Recompute policy, int64_t full) {
-      // "Full on n" is asked for by its own field; all layers are -1.
-      if (!allows(Field::FullLayers, full))
-        return;
-      Candidate candidate = state;
-      candidate.recompute = policy;
-      candidate.fullLayers = full;
-      result.push_back(candidate);
-    };
-    for (Recompute policy : options.policies) {
-      if (!allows(Field::Recompute, static_cast<int64_t>(policy)))
-        continue;
-      add(policy, -1);
-      if (policy == Recompute::Full)
-        for (int64_t full = 1; full < shape(state.pp).largest; ++full)
-          add(policy, full);
-    }
-    return result;
-  }
-
-  std::vector<Candidate> layouts(const Candidate &policy) const {
-    std::vector<Candidate> result;
-    const std::vector<Split> &splits = shape(policy.pp).splits;
-    result.reserve(splits.size());
-    for (const Split &split : splits) {
-      if (split.largest <= policy.fullLayers) // the same as full on all
-        continue;
-      Candidate candidate = policy;
-      candidate.firstLayers = split.first;
-      candidate.lastLayers = split.last;
-      result.push_back(candidate);
-    }
-    return result;
-  }
-
-  std::vector<Candidate> children(const Candidate &parent, Depth depth) const {
-    switch (depth) {
-    case Depth::Mesh: return batches(parent);
-    case Depth::Batch: return states(parent);
-    case Depth::State: return policies(parent);
-    case Depth::Policy: return layouts(parent);
-    case Depth::Complete: break;
-    }
-    return {};
-  }
-
-  /// Complete candidates under `candidate`, without walking them.
-  int64_t leaves(const Candidate &candidate, Depth depth) const {
-    switch (depth) {
-    case Depth::Complete:
-      return 1;
-    case Depth::Policy:
-      return shape(candidate.pp).splitsAbove(candidate.fullLayers);
-    case Depth::State: {
-      Shape &shape = this->shape(candidate.pp);
-      if (shape.leaves < 0) { // does not depend on the other fields
-        shape.leaves = 0;
-        for (const Candidate &child : policies(candidate))
-          shape.leaves += leaves(child, Depth::Policy);
-      }
-      return shape.leaves;
-    }
-    case Depth::Batch:
-      return static_cast<int64_t>(states(candidate).size()) *
-             leaves(candidate, Depth::State);
-    case Depth::Mesh:
-      break;
-    }
-    return 0;
-  }
-
-private:
-  /// What the splits of one pipeline depth have in common.
-  struct Shape {
-    std::vector<Split> splits;
-    std::vector<int64_t> above; ///< splits whose largest stage exceeds index
-    int64_t largest = 0;
-    int64_t leaves = -1;
-    int64_t splitsAbove(int64_t layers) const {
-      return layers < 0 ? static_cast<int64_t>(splits.size()) : above[layers];
-    }
-  };
-  Shape &shape(int64_t pp) const {
-    auto [entry, inserted] = shapes.try_emplace(pp);
-    Shape &shape = entry->second;
-    if (inserted) {
-      shape.splits = splits(options.layers, pp, options.ranges);
-      for (const Split &split : shape.splits)
-        shape.largest = std::max(shape.largest, split.largest);
-      shape.above.assign(shape.largest + 1, 0);
-      for (const Split &split : shape.splits)
-        for (int64_t layers = 0; layers < split.largest; ++layers)
-          ++shape.above[layers];
-    }
-    return shape;
-  }
-
-  const SearchOptions &options;
-  mutable std::map<int64_t, Shape> shapes;
-};
-
-Depth next(Depth depth) { return static_cast<Depth>(static_cast<int>(depth) + 1); }
-
 /// A mesh of the question with its legal batches.
 struct LegalMesh {
   Candidate mesh;
@@ -228,16 +43,24 @@ std::vector<LegalMesh> legalMeshes(const Estimator &estimator,
                                    const Family &family) {
   std::vector<LegalMesh> result;
   for (const Candidate &mesh : family.meshes()) {
-    LegalMesh legal{mesh, {}, estimator.check(mesh), 0};
+    LegalMesh legal{mesh, {}, estimator.check(mesh, Depth::Mesh), 0};
     if (legal.violations.empty()) {
+      // Batches that differ in microBatch alone break the same rules.
+      bool known = false, lawful = false, sp = false;
       for (const Candidate &batch : family.batches(mesh)) {
-        std::vector<Violation> violations = estimator.check(batch);
-        if (violations.empty()) {
-          legal.batches.push_back(batch);
-          legal.leaves += family.leaves(batch, Depth::Batch);
-        } else if (legal.violations.empty()) {
-          legal.violations = violations;
+        if (!known || batch.sp != sp) {
+          std::vector<Violation> violations =
+              estimator.check(batch, Depth::Batch);
+          lawful = violations.empty();
+          if (legal.violations.empty())
+            legal.violations = std::move(violations);
+          known = true;
+          sp = batch.sp;
         }
+        if (!lawful)
+          continue;
+        legal.batches.push_back(batch);
+        legal.leaves += family.leaves(batch, Depth::Batch);
       }
       if (!legal.batches.empty())
         legal.violations.clear();
@@ -247,20 +70,29 @@ std::vector<LegalMesh> legalMeshes(const Estimator &estimator,
   return result;
 }
 
+/// What SearchOptions::distinct compares.
+Candidate layoutOf(Candidate candidate) {
+  candidate.recompute = Recompute::None;
+  candidate.fullLayers = -1;
+  candidate.firstLayers = candidate.lastLayers = 0;
+  return candidate;
+}
+
 struct Node {
   double bound;
-  Depth depth;
+  Part part;
   size_t family; ///< index of its mesh
-  Candidate candidate;
+  /// Roots wait under a bound that needs no layer priced.
+  bool rough = false;
 };
 /// Smallest bound first; deeper first among equals, then the candidate's order.
 struct Later {
   bool operator()(const Node &a, const Node &b) const {
     if (a.bound != b.bound)
       return a.bound > b.bound;
-    if (a.depth != b.depth)
-      return a.depth < b.depth;
-    return a.candidate > b.candidate;
+    if (a.part.depth != b.part.depth)
+      return a.part.depth < b.part.depth;
+    return a.part.candidate > b.part.candidate;
   }
 };
 
@@ -271,109 +103,314 @@ struct FamilyRecord {
   Seconds bestTime;
 };
 
+/// The times that a part has to beat. Taken between rounds, so that a round
+/// does not depend on the order in which its parts are worked on.
+class Incumbents {
+public:
+  Incumbents(const std::vector<RankedPlan> &plans, int64_t top, bool distinct)
+      : top(static_cast<size_t>(top)), distinct(distinct) {
+    for (const RankedPlan &plan : plans)
+      times.emplace_back(plan.estimate.stepTime.count(),
+                         layoutOf(plan.candidate));
+  }
+  /// Nothing slower than this is wanted of the layout of `candidate`.
+  double atMost(const Candidate &candidate) const {
+    double most = times.size() < top ? infinity : times.back().first;
+    if (distinct) {
+      const Candidate layout = layoutOf(candidate);
+      for (const auto &[time, other] : times)
+        if (time < most && other == layout)
+          most = time;
+    }
+    return most;
+  }
+  /// A plan that was priced; keeps the best `top` (of each layout one).
+  void add(double time, const Candidate &candidate) {
+    const Candidate layout = layoutOf(candidate);
+    if (distinct)
+      for (auto &entry : times)
+        if (entry.second == layout) {
+          entry.first = std::min(entry.first, time);
+          std::sort(times.begin(), times.end());
+          return;
+        }
+    times.emplace_back(time, layout);
+    std::sort(times.begin(), times.end());
+    if (times.size() > top)
+      times.pop_back();
+  }
+
+private:
+  static constexpr double infinity = std::numeric_limits<double>::infinity();
+  size_t top;
+  bool distinct;
+  std::vector<std::pair<double, Candidate>> times; ///< ascending
+};
+
+/// What came of one part in a round.
+struct Outcome {
+  std::vector<Node> open;
+  struct Priced {
+    Candidate candidate;
+    double time;
+  };
+  std::vector<Priced> priced;
+  int64_t pruned = 0, unfit = 0;
+  double prunedBound = std::numeric_limits<double>::infinity();
+};
+
+/// Works on parts, with an estimator of its own; one for each thread.
+class Worker {
+public:
+  Worker(const Estimator &estimator, const SearchOptions &options)
+      : estimator(estimator), options(options), family(options) {}
+
+  Outcome work(const Node &node, Incumbents incumbents) {
+    outcome = Outcome();
+    known = std::move(incumbents);
+    const Part &part = node.part;
+    if (node.rough) {
+      if (fits(part))
+        push(part, node);
+    } else if (!fits(part)) {
+      // Under "full on n" the largest n needs least.
+    } else if (part.depth != Depth::Policy) {
+      for (const Part &child : family.children(part))
+        push(child, node);
+    } else if (part.fullMost == part.candidate.fullLayers) {
+      dive(node);
+    } else {
+      cut(node);
+    }
+    return std::move(outcome);
+  }
+
+private:
+  /// Whether a completion may fit; books what does not.
+  bool fits(Part part) {
+    Candidate least = part.candidate;
+    least.fullLayers = part.fullMost;
+    if (estimator.mayFit(least, part.depth, options.memoryLimit))
+      return true;
+    outcome.unfit += family.leaves(part);
+    return false;
+  }
+
+  double boundOf(const Candidate &candidate, Depth depth, double parent) const {
+    const double bound = estimator.lowerBound(candidate, depth).count();
+    return std::max(parent, bound * (1 - roundingSlack));
+  }
+  void prune(int64_t leaves, double bound) {
+    outcome.pruned += leaves;
+    outcome.prunedBound = std::min(outcome.prunedBound, bound);
+  }
+  void push(const Part &part, const Node &parent) {
+    const double bound = boundOf(part.candidate, part.depth, parent.bound);
+    if (bound > known.atMost(part.candidate))
+      prune(family.leaves(part), bound);
+    else
+      outcome.open.push_back({bound, part, parent.family});
+  }
+
+  /// "Full on n" for a range of n: less recomputation is faster and needs more.
+  /// The smallest n that may fit is worked on, the rest waits.
+  void cut(const Node &node) {
+    Part low = node.part, high = node.part;
+    const Candidate &c = node.part.candidate;
+    if (estimator.mayFit(c, Depth::Policy, options.memoryLimit)) {
+      low.fullMost = c.fullLayers;
+      ++high.candidate.fullLayers;
+      push(high, node);
+      Node own = node;
+      own.part = low;
+      dive(own);
+      return;
+    }
+    const int64_t middle = c.fullLayers + (node.part.fullMost - c.fullLayers) / 2;
+    low.fullMost = middle;
+    high.candidate.fullLayers = middle + 1;
+    if (fits(low))
+      push(low, node);
+    push(high, node);
+  }
+
+  /// Every split of a policy: most are outside of what the time or the memory
+  /// lets a stage hold, and of the others the most promising are priced first.
+  void dive(const Node &node) {
+    const Candidate &policy = node.part.candidate;
+    const int64_t all = family.leaves(node.part);
+    int64_t settled = 0; // looked at one by one
+    std::vector<Candidate> seen;
+    double within = known.atMost(policy);
+    if (within == std::numeric_limits<double>::infinity())
+      within = node.bound * (1 + roundingSlack);
+    for (double step = 1e-4;; step *= 4) {
+      const double most = std::min(known.atMost(policy), within);
+      const std::vector<Split> splits = promising(policy, most);
+      std::vector<Node> heap;
+      for (const Split &split : splits) {
+        Node leaf{0, {policy, Depth::Complete, policy.fullLayers}, node.family};
+        leaf.part.candidate.firstLayers = split.first;
+        leaf.part.candidate.lastLayers = split.last;
+        if (std::binary_search(seen.begin(), seen.end(), leaf.part.candidate))
+          continue;
+        leaf.bound = boundOf(leaf.part.candidate, Depth::Complete, node.bound);
+        heap.push_back(std::move(leaf));
+      }
+      std::sort(heap.begin(), heap.end(),
+                [](const Node &a, const Node &b) { return Later()(b, a); });
+      for (const Node &leaf : heap) {
+        const Candidate &c = leaf.part.candidate;
+        if (leaf.bound > std::min(known.atMost(policy), within))
+          break; // and all behind it
+        ++settled;
+        seen.push_back(c);
+        if (!estimator.fits(c, options.memoryLimit)) {
+          ++outcome.unfit;
+          continue;
+        }
+        const double time = estimator.time(c).count();
+        outcome.priced.push_back({c, time});
+        known.add(time, c);
+      }
+      std::sort(seen.begin(), seen.end());
+      if (within >= known.atMost(policy) || settled == all)
+        break;
+      if (step > 100) // nothing fits near by: look at all of them
+        within = std::numeric_limits<double>::infinity();
+      else
+        within = node.bound * (1 + step);
+    }
+    if (settled < all)
+      prune(all - settled, std::min(known.atMost(policy), within));
+  }
+
+  std::vector<Split> promising(const Candidate &policy, double most) const {
+    const SplitBox box = estimator.box(policy, Seconds(most * (1 + roundingSlack)));
+    std::vector<Split> result;
+    const int64_t interior = policy.pp - 2;
+    for (const Split &split : family.splits(policy.pp))
+      if (split.largest > policy.fullLayers && split.first <= box.first &&
+          split.last <= box.last &&
+          (interior < 1 ||
+           ceilDiv(options.layers - split.first - split.last, interior) <=
+               box.interior))
+        result.push_back(split);
+    return result;
+  }
+
+  const Estimator &estimator;
+  const SearchOptions &options;
+  Family family;
+  Incumbents known{{}, 0, false};
+  Outcome outcome;
+};
+
 class BranchAndBound {
 public:
   BranchAndBound(const Estimator &estimator, const SearchOptions &options)
       : estimator(estimator), options(options), family(options),
-        meshes(legalMeshes(estimator, family)), records(meshes.size()) {}
+        meshes(legalMeshes(estimator, family)), records(meshes.size()),
+        incumbents({}, options.top, options.distinct) {
+    for (int i = 0; i < std::max(1, options.threads); ++i) {
+      if (i > 0)
+        others.push_back(estimator.another());
+      workers.emplace_back(i > 0 ? *others.back() : estimator, options);
+    }
+  }
 
   SearchResult run() {
     for (size_t i = 0; i < meshes.size(); ++i) {
       result.counters.considered += meshes[i].leaves;
       for (const Candidate &batch : meshes[i].batches)
-        push(batch, Depth::Batch, i, 0);
+        queue.push({estimator.lowerBound(batch, Depth::Mesh).count() *
+                        (1 - roundingSlack),
+                    {batch, Depth::Batch, -1},
+                    i,
+                    true});
     }
+    size_t size = 8; // of a round: the first incumbents are worth waiting for
     while (!queue.empty()) {
-      Node node = queue.top();
-      queue.pop();
-      if (beaten(node.bound))
-        prune(node);
-      else if (node.depth == Depth::Complete)
-        price(node);
-      else if (!estimator.mayFit(node.candidate, node.depth,
-                                 options.memoryLimit))
-        result.counters.unfit += family.leaves(node.candidate, node.depth);
-      else if (node.depth == Depth::Policy)
-        dive(node);
-      else
-        for (const Candidate &child : family.children(node.candidate, node.depth))
-          push(child, next(node.depth), node.family, node.bound);
+      if (options.stop && options.stop()) {
+        leaveOpen();
+        break;
+      }
+      std::vector<Node> round;
+      while (round.size() < size && !queue.empty()) {
+        Node node = queue.top();
+        queue.pop();
+        if (beaten(node.bound, node.part.candidate))
+          prune(node);
+        else
+          round.push_back(std::move(node));
+      }
+      workOn(round);
+      size = std::min<size_t>(2 * size, 64);
     }
     finish();
     return std::move(result);
   }
 
 private:
-  bool beaten(double bound) const {
-    return static_cast<int64_t>(result.plans.size()) >= options.top &&
-           bound > result.plans.back().estimate.stepTime.count();
+  bool beaten(double bound, const Candidate &candidate) const {
+    return bound > incumbents.atMost(candidate);
   }
-
   void prune(const Node &node) {
-    result.counters.pruned += family.leaves(node.candidate, node.depth);
+    result.counters.pruned += family.leaves(node.part);
     records[node.family].bound = std::min(records[node.family].bound, node.bound);
   }
 
-  Node nodeOf(const Candidate &candidate, Depth depth, size_t mesh,
-              double parent) const {
-    double bound = estimator.lowerBound(candidate, depth).count();
-    return {std::max(parent, bound * (1 - roundingSlack)), depth, mesh,
-            candidate};
+  /// Parts that share layers go to one thread, whose estimator knows them.
+  size_t threadOf(const Candidate &c) const {
+    const int64_t key = ((c.tp * 31 + c.microBatch) * 31 + c.ep) * 31 + c.etp +
+                        (c.sp ? 17 : 0) + c.cp * 7;
+    return static_cast<size_t>(key) % workers.size();
   }
 
-  void push(const Candidate &candidate, Depth depth, size_t mesh, double parent) {
-    Node node = nodeOf(candidate, depth, mesh, parent);
-    if (beaten(node.bound))
-      prune(node);
-    else
-      queue.push(node);
-  }
-
-  /// Splits are many and their bounds are near the truth: the most promising
-  /// one that fits is priced at once, and most others are then beaten.
-  void dive(const Node &node) {
-    std::vector<Node> heap;
-    for (const Candidate &child : family.children(node.candidate, node.depth)) {
-      Node split = nodeOf(child, Depth::Complete, node.family, node.bound);
-      if (beaten(split.bound))
-        prune(split);
-      else
-        heap.push_back(split);
-    }
-    auto fits = [&](const Node &split) {
-      if (estimator.memory(split.candidate) < options.memoryLimit)
-        return true;
-      ++result.counters.unfit;
-      return false;
+  void workOn(const std::vector<Node> &round) {
+    std::vector<Outcome> outcomes(round.size());
+    const auto part = [&](size_t thread) {
+      for (size_t i = 0; i < round.size(); ++i)
+        if (threadOf(round[i].part.candidate) == thread)
+          outcomes[i] = workers[thread].work(round[i], incumbents);
     };
-    std::make_heap(heap.begin(), heap.end(), Later());
-    for (bool priced = false; !priced && !heap.empty(); heap.pop_back()) {
-      std::pop_heap(heap.begin(), heap.end(), Later());
-      priced = fits(heap.back());
-      if (priced)
-        price(heap.back());
-    }
-    for (const Node &split : heap)
-      if (beaten(split.bound))
-        prune(split);
-      else if (fits(split))
-        queue.push(split);
+    std::vector<std::thread> threads;
+    for (size_t i = 1; i < workers.size(); ++i)
+      threads.emplace_back(part, i);
+    part(0);
+    for (std::thread &thread : threads)
+      thread.join();
+    for (size_t i = 0; i < round.size(); ++i)
+      take(round[i], outcomes[i]);
   }
 
-  void price(const Node &node) {
-    ++result.counters.evaluated;
-    RankedPlan ranked;
-    ranked.candidate = node.candidate;
-    ranked.estimate = estimator.estimate(node.candidate);
+  void take(const Node &node, const Outcome &outcome) {
     FamilyRecord &record = records[node.family];
-    if (!record.best || ranked.estimate.stepTime < record.bestTime) {
-      record.best = node.candidate;
-      record.bestTime = ranked.estimate.stepTime;
+    result.counters.pruned += outcome.pruned;
+    result.counters.unfit += outcome.unfit;
+    record.bound = std::min(record.bound, outcome.prunedBound);
+    for (const Outcome::Priced &priced : outcome.priced) {
+      ++result.counters.evaluated;
+      if (!record.best || priced.time < record.bestTime.count()) {
+        record.best = priced.candidate;
+        record.bestTime = Seconds(priced.time);
+      }
+      if (!beaten(priced.time, priced.candidate))
+        insert(priced.candidate);
     }
-    if (beaten(ranked.estimate.stepTime.count()))
-      return;
-    ranked.memory = estimator.memory(node.candidate);
-    ranked.plan = estimator.plan(node.candidate);
+    for (const Node &child : outcome.open)
+      if (beaten(child.bound, child.part.candidate))
+        prune(child);
+      else
+        queue.push(child);
+  }
+
+  void insert(const Candidate &candidate) {
+    RankedPlan ranked;
+    ranked.candidate = candidate;
+    ranked.estimate = estimator.estimate(candidate);
+    ranked.memory = estimator.memory(candidate);
+    ranked.plan = estimator.plan(candidate);
     ranked.text = canonicalText(ranked.plan);
     if (options.distinct) {
       auto same = std::find_if(result.plans.begin(), result.plans.end(),
@@ -393,14 +430,20 @@ private:
     result.plans.insert(place, std::move(ranked));
     if (static_cast<int64_t>(result.plans.size()) > options.top)
       result.plans.pop_back();
+    incumbents = Incumbents(result.plans, options.top, options.distinct);
   }
 
-  /// What SearchOptions::distinct compares.
-  static Candidate layoutOf(Candidate candidate) {
-    candidate.recompute = Recompute::None;
-    candidate.fullLayers = -1;
-    candidate.firstLayers = candidate.lastLayers = 0;
-    return candidate;
+  /// The search was stopped: what is left may hold better plans.
+  void leaveOpen() {
+    result.counters.proven = false;
+    result.openBound = Seconds(queue.top().bound);
+    for (; !queue.empty(); queue.pop()) {
+      const Node &node = queue.top();
+      if (beaten(node.bound, node.part.candidate))
+        prune(node);
+      else
+        result.counters.open += family.leaves(node.part);
+    }
   }
 
   void finish() {
@@ -436,8 +479,11 @@ private:
   const Estimator &estimator;
   const SearchOptions &options;
   Family family;
+  std::vector<std::unique_ptr<Estimator>> others; ///< of the other threads
+  std::vector<Worker> workers;
   std::vector<LegalMesh> meshes;
   std::vector<FamilyRecord> records;
+  Incumbents incumbents;
   std::priority_queue<Node, std::vector<Node>, Later> queue;
   SearchResult result;
 };
@@ -451,7 +497,7 @@ public:
   std::optional<RankedPlan> run() {
     for (const LegalMesh &mesh : legalMeshes(estimator, family))
       for (const Candidate &batch : mesh.batches)
-        visit(batch, Depth::Batch);
+        visit({batch, Depth::Batch, -1});
     if (!best)
       return std::nullopt;
     RankedPlan ranked;
@@ -464,19 +510,29 @@ public:
   }
 
 private:
-  void visit(const Candidate &candidate, Depth depth) {
-    if (depth == Depth::Complete) {
-      Bytes needed = estimator.memory(candidate);
-      if (!best || needed < memory) {
-        best = candidate;
-        memory = needed;
-      }
+  void visit(const Part &part) {
+    if (part.depth == Depth::Complete) {
+      if (best && !estimator.fits(part.candidate, memory))
+        return;
+      best = part.candidate;
+      memory = estimator.memory(part.candidate);
       return;
     }
-    if (best && !estimator.mayFit(candidate, depth, memory))
+    Candidate least = part.candidate;
+    least.fullLayers = part.fullMost;
+    if (best && !estimator.mayFit(least, part.depth, memory))
       return;
-    for (const Candidate &child : family.children(candidate, depth))
-      visit(child, next(depth));
+    if (part.fullMost == part.candidate.fullLayers) {
+      for (const Part &child : family.children(part))
+        visit(child);
+      return;
+    }
+    Part one = part;
+    one.fullMost = part.candidate.fullLayers;
+    for (; one.fullMost <= part.fullMost; ++one.fullMost) {
+      one.candidate.fullLayers = one.fullMost;
+      visit(one);
+    }
   }
 
   const Estimator &estimator;

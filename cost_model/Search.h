@@ -11,7 +11,10 @@
 #include "cost_model/Candidate.h"
 #include "cost_model/Estimate.h"
 #include "cost_model/Rules.h"
+#include "cost_model/StageBounds.h"
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,19 +28,34 @@ public:
   /// The plan at a complete candidate. At a lesser depth the free fields take
   /// the values that `candidate` holds, layers split evenly.
   virtual Plan plan(const Candidate &candidate) const = 0;
-  /// Rules that the plan breaks. Rules depend on fields of Depth::Batch or
-  /// less; every completion of a legal part is legal.
-  virtual std::vector<Violation> check(const Candidate &candidate) const = 0;
+  /// Rules that the plan breaks, of fields of `depth` (Mesh or Batch) or less.
+  /// They do not depend on which divisor microBatch is, and every completion of
+  /// a legal part is legal.
+  virtual std::vector<Violation> check(const Candidate &candidate,
+                                       Depth depth) const = 0;
   /// Memory of the fullest rank of a complete candidate.
   virtual Bytes memory(const Candidate &candidate) const = 0;
+  /// Whether that is below `limit`; may be faster.
+  virtual bool fits(const Candidate &candidate, Bytes limit) const {
+    return memory(candidate) < limit;
+  }
   /// Time and memory of a complete candidate.
   virtual Estimate estimate(const Candidate &candidate) const = 0;
-  /// No completion of `candidate` beyond `depth` takes less time.
+  /// Its time alone; may be faster.
+  virtual Seconds time(const Candidate &candidate) const {
+    return estimate(candidate).stepTime;
+  }
+  /// No completion of `candidate` beyond `depth` takes less time. Under
+  /// Recompute::Full it does not fall with fullLayers >= 1.
   virtual Seconds lowerBound(const Candidate &candidate, Depth depth) const = 0;
   /// False only if every completion of `candidate` beyond `depth` needs
-  /// `limit` or more.
+  /// `limit` or more. What may fit with fullLayers = n >= 1 may with n + 1.
   virtual bool mayFit(const Candidate &candidate, Depth depth,
                       Bytes limit) const = 0;
+  /// Splits outside the box take more than `atMost`.
+  virtual SplitBox box(const Candidate &, Seconds) const { return {}; }
+  /// The same for another thread.
+  virtual std::unique_ptr<Estimator> another() const = 0;
 };
 
 struct SearchOptions {
@@ -52,6 +70,9 @@ struct SearchOptions {
   /// and layers per stage: a runner-up then is another layout to a person too.
   bool distinct = false;
   Ranges ranges;            ///< of --fix and --max
+  int threads = 1;          ///< never changes the answer
+  /// Asked between rounds; true ends the search with what is known by then.
+  std::function<bool()> stop;
 };
 
 /// Orders plans: time, then memory, then canonical text.
@@ -89,6 +110,7 @@ struct SearchCounters {
   int64_t pruned = 0;     ///< excluded by a bound on their time
   int64_t unfit = 0;      ///< excluded by their memory
   int64_t evaluated = 0;  ///< priced in full
+  int64_t open = 0;       ///< not looked at when the search was stopped
   bool proven = true;     ///< no plan of the family beats the answer
   bool operator==(const SearchCounters &) const = default;
 };
@@ -97,6 +119,7 @@ struct SearchResult {
   std::vector<RankedPlan> plans; ///< best first, at most `top`
   std::vector<RejectedFamily> rejected; ///< by (tp, pp)
   SearchCounters counters;
+  Seconds openBound; ///< unless proven: no plan that is open takes less
 };
 
 SearchResult search(const Estimator &estimator, const SearchOptions &options);

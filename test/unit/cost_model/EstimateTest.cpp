@@ -4,7 +4,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <random>
 
 using namespace shardwright::cost;
 using namespace shardwright::test;
@@ -222,78 +221,4 @@ TEST_CASE("interleaving shrinks the bubble") {
   CHECK(term(interleaved, "pp_communication") >
         term(plain, "pp_communication"));
   CHECK(interleaved.stages[0].memory.saved > plain.stages[0].memory.saved);
-}
-
-TEST_CASE("no completion of a partial plan beats its bound") {
-  std::mt19937 random(3);
-  const Program program = llama(6);
-  const auto pick = [&](auto... options) {
-    const int64_t values[] = {options...};
-    return values[random() % sizeof...(options)];
-  };
-  for (const char *cluster : {"dgx-a100", "host"}) {
-    const int64_t ranks = cluster == std::string_view("host") ? 2 : 16;
-    const Hardware hardware = clusterOf(cluster, ranks);
-    for (const char *name : {"native", "megatron-core", "megatron-2022"}) {
-      const Profile profile = profileOf(name);
-      EstimateCache cache;
-      for (int round = 0; round < 150; ++round) {
-        // A complete plan of the family...
-        Candidate candidate;
-        candidate.tp = std::min(ranks, pick(1, 2, 4, 8));
-        candidate.pp = std::min(ranks / candidate.tp, pick(1, 2, 4));
-        candidate.dp = ranks / candidate.tp / candidate.pp;
-        candidate.sp = candidate.tp > 1 && random() % 2 == 0;
-        candidate.zero = candidate.dp > 1 ? static_cast<int>(random() % 2) : 0;
-        candidate.microBatch = pick(1, 2);
-        candidate.schedule =
-            random() % 3 == 0 ? ScheduleKind::GPipe : ScheduleKind::OneFOneB;
-        candidate.recompute =
-            static_cast<Recompute>(static_cast<int>(random() % 3));
-        if (candidate.recompute == Recompute::Full)
-          candidate.fullLayers = pick(-1, 0, 1, 2);
-        if (candidate.pp == 1) {
-          candidate.firstLayers = candidate.lastLayers = 6;
-        } else {
-          const int64_t free = 6 - (candidate.pp - 2);
-          candidate.firstLayers =
-              1 + static_cast<int64_t>(random() % (free - 1));
-          candidate.lastLayers =
-              candidate.pp == 2
-                  ? 6 - candidate.firstLayers
-                  : 1 + static_cast<int64_t>(random() %
-                                             (free - candidate.firstLayers));
-        }
-        Plan base;
-        base.globalBatch = 32;
-        base.sequence = program.sequence;
-        if (cluster == std::string_view("host"))
-          base.dtypes = {DType::F32, DType::F32, DType::F32, DType::F32,
-                         DType::F32};
-        const Plan plan = planAt(program, base, candidate);
-        const Seconds time =
-            estimateTime(program, hardware, profile, plan, &cache).stepTime;
-        // ... and what is left of it when fields are forgotten.
-        FixedFields fixed;
-        fixed.dp = random() % 2;
-        fixed.tp = random() % 2;
-        fixed.pp = random() % 2;
-        fixed.sp = random() % 2;
-        fixed.microBatch = random() % 2;
-        fixed.zero = random() % 2;
-        fixed.recompute = random() % 2;
-        const Seconds bound =
-            lowerBound(program, hardware, profile, plan, fixed, &cache);
-        INFO(name << " on " << cluster << ": dp " << plan.dp << " tp "
-                  << plan.tp << " pp " << plan.pp << " first "
-                  << candidate.firstLayers << " last " << candidate.lastLayers);
-        REQUIRE(bound.count() > 0);
-        REQUIRE(bound <= time);
-        // Knowing more never loosens the bound.
-        const FixedFields all{true, true, true, true, true, true, true};
-        REQUIRE(lowerBound(program, hardware, profile, plan, all, &cache) >=
-                bound);
-      }
-    }
-  }
 }

@@ -51,7 +51,7 @@ std::vector<Candidate> everyCandidate(const ToyEstimator &toy,
                 c.microBatch = micro;
                 c.zero = zero;
                 c.schedule = schedule;
-                if (!toy.check(c).empty())
+                if (!toy.check(c, Depth::Batch).empty())
                   continue;
                 layouts(c);
                 c.recompute = Recompute::Full;
@@ -146,6 +146,9 @@ TEST_CASE("search equals brute force on random small spaces") {
       REQUIRE(result.plans[i].candidate == expected[i].candidate);
     }
     (result.plans.empty() ? refusals : answers) += 1;
+    options.threads = 3;
+    REQUIRE(sameCandidates(search(toy, options), result));
+    options.threads = 1;
 
     // Distinct: the first of each group that shares all but recomputation and
     // split.
@@ -211,6 +214,34 @@ TEST_CASE("the same question has the same answer") {
   ToyEstimator toy(model);
   SearchOptions options = question(model, 8, 100, 5);
   CHECK(sameCandidates(search(toy, options), search(toy, options)));
+}
+
+TEST_CASE("a search that is stopped says how far it may be from the best") {
+  ToyModel model;
+  model.layers = 7;
+  model.globalBatch = 12;
+  model.tightness = 0.5;
+  ToyEstimator toy(model);
+  SearchOptions options = question(model, 12, 1000, 1);
+  const SearchResult whole = search(toy, options);
+  REQUIRE(whole.counters.proven);
+  bool found = false;
+  for (int rounds = 0; rounds < 8; ++rounds) {
+    int left = rounds;
+    options.stop = [&] { return left-- == 0; };
+    const SearchResult part = search(toy, options);
+    const SearchCounters &counters = part.counters;
+    CHECK(counters.considered == counters.pruned + counters.unfit +
+                                     counters.evaluated + counters.open);
+    if (counters.proven)
+      continue;
+    CHECK(part.openBound <= whole.plans[0].estimate.stepTime);
+    if (!part.plans.empty()) {
+      found = true;
+      CHECK(part.plans[0].estimate.stepTime >= whole.plans[0].estimate.stepTime);
+    }
+  }
+  CHECK(found);
 }
 
 TEST_CASE("fixed and limited fields hold in every plan") {

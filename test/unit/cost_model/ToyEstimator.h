@@ -39,7 +39,7 @@ public:
     return planAt(program, base, candidate);
   }
 
-  std::vector<Violation> check(const Candidate &c) const override {
+  std::vector<Violation> check(const Candidate &c, Depth depth) const override {
     std::vector<Violation> violations;
     auto rule = [&](bool holds, const char *name) {
       if (holds)
@@ -51,7 +51,7 @@ public:
     rule(model.heads % c.tp == 0, "heads");
     rule(c.pp <= model.layers, "layers");
     rule(model.globalBatch % (c.dp * c.microBatch) == 0, "batch");
-    rule(!c.sp || c.microBatch != 2, "microbatch_of_two_under_sp");
+    rule(depth < Depth::Batch || !c.sp || c.tp != 2, "sp_of_two");
     return violations;
   }
 
@@ -89,6 +89,10 @@ public:
     else if (depth == Depth::Policy && c.recompute == Recompute::Full)
       time += static_cast<double>(model.globalBatch * model.layerTime) / ranks / 3;
     return Seconds(model.tightness * time);
+  }
+
+  std::unique_ptr<Estimator> another() const override {
+    return std::make_unique<ToyEstimator>(model);
   }
 
   bool mayFit(const Candidate &c, Depth depth, Bytes limit) const override {

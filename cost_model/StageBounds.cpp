@@ -1,0 +1,540 @@
+#include "cost_model/StageBounds.h"
+
+#include "cost_model/Kernel.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shardwright::cost {
+
+namespace {
+
+bool isLayer(const Kind &kind) { return takesStream(kind) && givesStream(kind); }
+
+/// Far more layers than any model has.
+constexpr int64_t kUnlimited = int64_t(1) << 40;
+
+} // namespace
+
+void StageBounds::Cost::add(const Cost &other, double times) {
+  forward += times * other.forward;
+  backward += times * other.backward;
+  compute += times * other.compute;
+  reduce += times * other.reduce;
+}
+
+StageBounds::Cost StageBounds::Cost::least(const Cost &a, const Cost &b) {
+  return {std::min(a.forward, b.forward), std::min(a.backward, b.backward),
+          std::min(a.compute, b.compute), std::min(a.reduce, b.reduce)};
+}
+
+StageBounds::StageBounds(const Program &program, const Hardware &hardware,
+                         const Profile &profile, const Plan &base,
+                         const std::vector<Recompute> &policies,
+                         EstimateCache &cache)
+    : program(program), hardware(hardware), profile(profile), base(base),
+      policies(policies), cache(cache) {
+  for (size_t i = 0; i < program.kinds.size(); ++i)
+    if (isLayer(program.kinds[i]))
+      layerKinds.push_back(static_cast<int>(i));
+  before.assign(layerKinds.size(), {0});
+  for (const Run &run : program.stack) {
+    const Kind &kind = program.kinds[static_cast<size_t>(run.kind)];
+    for (const Parameter &parameter : kind.parameters)
+      if (parameter.shared.empty())
+        (parameter.segment == Segment::Experts ? expertElements : elements) +=
+            static_cast<double>(run.count) *
+            static_cast<double>(elementCount(parameter));
+    if (!isLayer(kind))
+      continue;
+    for (int64_t i = 0; i < run.count; ++i)
+      for (size_t k = 0; k < layerKinds.size(); ++k)
+        before[k].push_back(before[k].back() + (layerKinds[k] == run.kind));
+  }
+  flops = modelFlopsPerToken(program, FlopsConvention::CausalHalved) *
+          static_cast<double>(program.sequence);
+}
+
+double StageBounds::meshTime(const Candidate &c) const {
+  const double rate = arithmeticRate(hardware.device, base.dtypes.compute) *
+                      std::max(1.0, profile.narrow.speedup);
+  return flops * static_cast<double>(base.globalBatch) /
+         (rate * static_cast<double>(c.dp * c.tp * c.pp * c.cp));
+}
+
+StageBounds::Cost StageBounds::costOf(const Plan &plan, int kind,
+                                      Recompute policy) {
+  const LayerProfile &layer =
+      cache.layer(program, hardware, profile, plan, kind, policy);
+  Cost cost;
+  cost.forward = layer.forwardAll().count();
+  cost.backward = (layer.dataGradAll() + layer.weightGrad).count();
+  cost.compute =
+      (layer.forward + layer.dataGrad + layer.weightGrad).count();
+  cost.reduce = cache.times(program, hardware, profile, plan, kind).reduce.count();
+  if (plan.zero < 2)
+    return cost;
+  // What shows of transfers does not grow slower than layers of one kind do.
+  // Kinds side by side may hide one another's.
+  StageWork work;
+  addLayers(work, work.layers, layer, cache.block(program, plan, kind),
+            cache.times(program, hardware, profile, plan, kind), 1);
+  const StageClock clock(hardware, profile, plan);
+  if (uniform() || !profile.overlapParameterGather)
+    cost.forward += clock.shardedForward(work).count();
+  if (uniform() || !profile.overlapGradientReduce)
+    cost.backward += clock.shardedBackward(work).count();
+  return cost;
+}
+
+const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
+  Candidate key = c;
+  key.schedule = ScheduleKind::OneFOneB;
+  key.fullLayers = -1;
+  key.firstLayers = key.lastLayers = 0;
+  depth = std::min(depth, Depth::Policy);
+  if (depth < Depth::Policy)
+    key.recompute = Recompute::None;
+  if (depth < Depth::State)
+    key.zero = c.dp > 1 ? 1 : 0;
+  if (current.depth == depth && current.key == key)
+    return current;
+  current = Site();
+  Site &site = current;
+  site.key = key;
+  site.depth = depth;
+
+  Plan plan = base;
+  setDegrees(plan, key);
+  const StageClock clock(hardware, profile, plan);
+  const double grad = static_cast<double>(byteWidth(plan.dtypes.grad)),
+               param = static_cast<double>(byteWidth(plan.dtypes.param)),
+               master = static_cast<double>(byteWidth(plan.dtypes.master)),
+               shards = static_cast<double>(plan.dp);
+  const auto stateOf = [&](int kind) {
+    const ParameterBlock &block = cache.block(program, plan, kind);
+    return static_cast<double>(block.elements) *
+               ((plan.zero >= 3 ? param / shards : param) +
+                (plan.zero >= 2 ? grad / shards : grad)) +
+           3 * master * static_cast<double>(block.stateElements);
+  };
+  StageWork mean; // elements of all stages, then of the mean one
+  double gather = 0;
+  const auto addState = [&](int kind, int64_t count) {
+    const ParameterBlock &block = cache.block(program, plan, kind);
+    mean.elements += count * block.elements;
+    mean.stateElements += count * block.stateElements;
+    gather += static_cast<double>(count) *
+              cache.times(program, hardware, profile, plan, kind).gather.count();
+  };
+
+  for (size_t k = 0; k < layerKinds.size(); ++k) {
+    const int kind = layerKinds[k];
+    Layer layer;
+    layer.count = static_cast<double>(before[k].back());
+    layer.plain = costOf(plan, kind, Recompute::None);
+    layer.policy = layer.plain;
+    const LayerMemory &plain = cache.memory(program, plan, kind, Recompute::None);
+    layer.savedPlain = layer.savedPolicy =
+        static_cast<double>(plain.saved.count());
+    layer.workspace = static_cast<double>(plain.workspace.count());
+    const auto take = [&](Recompute policy) {
+      const LayerMemory &memory = cache.memory(program, plan, kind, policy);
+      layer.savedPolicy = static_cast<double>(memory.saved.count());
+      layer.workspace = std::min(
+          layer.workspace, static_cast<double>(memory.workspace.count()));
+    };
+    if (depth == Depth::Policy) {
+      layer.policy = costOf(plan, kind, key.recompute);
+      take(key.recompute);
+    } else {
+      for (Recompute policy : policies)
+        layer.plain = Cost::least(layer.plain, costOf(plan, kind, policy));
+      layer.policy = layer.plain;
+    }
+    layer.stateBytes = stateOf(kind);
+    addState(kind, before[k].back());
+    site.plainTotal +=
+        layer.count * std::min(layer.plain.all(), layer.policy.all());
+    site.policyTotal += layer.count * layer.policy.all();
+    site.leastReduce = site.layers.empty()
+                           ? layer.plain.reduce
+                           : std::min(site.leastReduce, layer.plain.reduce);
+    site.layers.push_back(layer);
+  }
+  for (const Run &run : program.stack) {
+    const Kind &kind = program.kinds[static_cast<size_t>(run.kind)];
+    if (isLayer(kind))
+      continue;
+    const bool exits = takesStream(kind);
+    const double count = static_cast<double>(run.count);
+    (exits ? site.exit : site.entrance)
+        .add(costOf(plan, run.kind, Recompute::None), count);
+    (exits ? site.exitState : site.entranceState) += count * stateOf(run.kind);
+    addState(run.kind, run.count);
+  }
+  site.plainTotal += site.entrance.all() + site.exit.all();
+  site.policyTotal += site.entrance.all() + site.exit.all();
+  site.border = borderTime(program, hardware, profile, plan).count();
+  site.once = synchronizationTime(hardware, plan).count();
+  if (depth >= Depth::State) {
+    mean.elements /= plan.pp;
+    mean.stateElements /= plan.pp;
+    site.once += clock.optimizerTime(mean).count();
+    if (!profile.overlapParameterGather && plan.zero < 2)
+      site.once += gather / static_cast<double>(plan.pp);
+  } else {
+    site.leastReduce = 0; // depends on ZeRO
+    for (Layer &layer : site.layers)
+      layer.plain.reduce = layer.policy.reduce = 0;
+  }
+  if (plan.zero >= 2 && !profile.overlapGradientReduce)
+    site.leastReduce = 0;
+  site.excess = slowestExcess(hardware.device, plan.ranks());
+  site.microbatches = static_cast<double>(plan.microbatches());
+  return site;
+}
+
+double StageBounds::policyLayers(const Candidate &c, double count) {
+  return c.recompute == Recompute::Full && c.fullLayers >= 0
+             ? std::min(count, static_cast<double>(c.fullLayers))
+             : count;
+}
+
+StageBounds::Cost StageBounds::stageCost(const Site &site, const Candidate &c,
+                                         int64_t stage, int64_t from,
+                                         int64_t count) const {
+  Cost cost;
+  const int64_t split =
+      from + static_cast<int64_t>(policyLayers(c, static_cast<double>(count)));
+  for (size_t k = 0; k < site.layers.size(); ++k) {
+    const std::vector<int64_t> &layers = before[k];
+    cost.add(site.layers[k].policy,
+             static_cast<double>(layers[split] - layers[from]));
+    cost.add(site.layers[k].plain,
+             static_cast<double>(layers[from + count] - layers[split]));
+  }
+  if (stage == 0)
+    cost.add(site.entrance, 1);
+  if (stage + 1 == c.pp)
+    cost.add(site.exit, 1);
+  return cost;
+}
+
+/// Stage i gets its first microbatch after the stages before it, and their
+/// backwards follow its last. Under GPipe and 1F1B a gradient leaves a stage
+/// when both gradients are made, and before its own first backward the stages
+/// behind have passed a microbatch there and back, while stage i runs only the
+/// forwards that the schedule lets it run ahead, min(M, pp - i) (under GPipe
+/// all, the last of which starts the way back). So
+///   T >= path - (f_i + b_i) + M (f_i + b_i) - (ahead - 1) f_i.
+/// Transfers: every border is crossed there and back; where they hold a stage
+/// they are part of its M.
+double StageBounds::stageTime(const Site &site, const Candidate &c,
+                              const Cost &own, int64_t stage,
+                              double path) const {
+  const double m = site.microbatches;
+  if (c.pp == 1)
+    return m * own.all();
+  const double borders = 2 * static_cast<double>(c.pp - 1);
+  double held = 0;
+  if (!profile.overlapTransfers)
+    held = 2.0 * ((stage > 0) + (stage + 1 < c.pp)) * site.border;
+  double hidden = 0;
+  if (c.schedule == ScheduleKind::OneFOneB)
+    hidden = (std::min(m, static_cast<double>(c.pp - stage)) - 1) *
+             (own.forward + held / 2);
+  return path - own.all() + borders * site.border - held +
+         m * (own.all() + held) - hidden;
+}
+
+/// One microbatch through all stages, however the layers are split.
+double StageBounds::path(const Site &site, const Candidate &c) const {
+  return c.recompute == Recompute::Full && c.fullLayers >= 0
+             ? site.plainTotal
+             : site.policyTotal;
+}
+
+double StageBounds::stepTime(const Site &site, double pipeline, double reduce,
+                             double compute) const {
+  return pipeline + reduce + site.once +
+         site.excess * site.microbatches * compute;
+}
+
+double StageBounds::completeTime(const Site &site, const Candidate &c) const {
+  const bool hides = profile.overlapGradientReduce || c.zero >= 2;
+  double path = 0, compute = -1, reduce = -1, pipeline = 0;
+  struct Own {
+    int64_t stage;
+    Cost cost;
+  };
+  std::vector<Own> stages;
+  const auto add = [&](int64_t stage, int64_t from, int64_t count,
+                       double times) {
+    const Cost cost = stageCost(site, c, stage, from, count);
+    path += times * cost.all();
+    compute = compute < 0 ? cost.compute : std::min(compute, cost.compute);
+    reduce = reduce < 0 ? cost.reduce : std::min(reduce, cost.reduce);
+    stages.push_back({stage, cost});
+  };
+  const int64_t interior = c.pp - 2;
+  const int64_t left = program.layers - c.firstLayers - c.lastLayers;
+  add(0, 0, c.firstLayers, 1);
+  if (c.pp > 1) {
+    if (interior > 0 && uniform()) {
+      // Of equal stages the last has the least hidden.
+      const int64_t larges = left % interior, small = left / interior;
+      if (larges > 0)
+        add(larges, c.firstLayers, small + 1, static_cast<double>(larges));
+      add(interior, c.firstLayers, small,
+          static_cast<double>(interior - larges));
+    } else {
+      int64_t from = c.firstLayers;
+      for (int64_t i = 0; i < interior; ++i) {
+        const int64_t count = left / interior + (i < left % interior ? 1 : 0);
+        add(i + 1, from, count, 1);
+        from += count;
+      }
+    }
+    add(c.pp - 1, program.layers - c.lastLayers, c.lastLayers, 1);
+  }
+  for (const Own &own : stages)
+    pipeline =
+        std::max(pipeline, stageTime(site, c, own.cost, own.stage, path));
+  return stepTime(site, pipeline, hides ? site.leastReduce : reduce, compute);
+}
+
+int64_t StageBounds::cap(const Site &site, const Candidate &c,
+                         const Layer &layer, int64_t stage,
+                         double within) const {
+  // stageTime is linear in the stage's cost, and grows with it.
+  Cost own;
+  if (stage == 0)
+    own.add(site.entrance, 1);
+  if (stage + 1 == c.pp)
+    own.add(site.exit, 1);
+  const double path = this->path(site, c);
+  const double rest = within - stageTime(site, c, own, stage, path);
+  if (rest < 0)
+    return -1;
+  const double none = stageTime(site, c, Cost(), stage, path);
+  const auto slope = [&](const Cost &cost) {
+    return stageTime(site, c, cost, stage, path) - none;
+  };
+  const double plain = slope(layer.plain);
+  const bool some = c.recompute == Recompute::Full && c.fullLayers >= 0;
+  double policy = slope(layer.policy);
+  if (some && !uniform())
+    policy = std::min(policy, plain); // other kinds may be the ones
+  double count = 0;
+  if (!some) {
+    if (policy <= 0)
+      return kUnlimited;
+    count = rest / policy;
+  } else {
+    const double full = static_cast<double>(c.fullLayers);
+    count = policy > 0 ? std::min(full, rest / policy) : full;
+    if (count == full) {
+      if (plain <= 0)
+        return kUnlimited;
+      count += (rest - full * policy) / plain;
+    }
+  }
+  // A layer in a billion is for rounding.
+  return static_cast<int64_t>(
+      std::min(std::floor(count * (1 + 1e-9) + 1e-9),
+               static_cast<double>(kUnlimited)));
+}
+
+bool StageBounds::feasible(const Site &site, const Candidate &c, double time,
+                           Caps *caps) const {
+  const bool hides = profile.overlapGradientReduce || c.zero >= 2;
+  const int64_t layers = program.layers, interior = c.pp - 2;
+  double reduce = hides ? site.leastReduce : 0, compute = 0;
+  // Caps say how few layers a stage may have, and that how much is left.
+  for (int round = 0; round < 3; ++round) {
+    const double within = time - stepTime(site, 0, reduce, compute);
+    for (const Layer &layer : site.layers) {
+      const int64_t first = cap(site, c, layer, 0, within);
+      const int64_t last =
+          c.pp > 1 ? cap(site, c, layer, c.pp - 1, within) : 0;
+      // Earlier stages run further ahead, and may hold one layer more.
+      const int64_t early = interior > 0 ? cap(site, c, layer, 1, within) : 0;
+      const int64_t late =
+          interior > 0 ? cap(site, c, layer, c.pp - 2, within) : 0;
+      if (first < 0 || last < 0 || early < 0 || late < 0)
+        return false;
+      int64_t inside = std::max<int64_t>(interior, 0) *
+                       std::min(early, int64_t(layers));
+      if (interior > 0 && uniform() && late < layers)
+        inside = std::min(inside, interior * (late + 1) - 1);
+      const double placed =
+          static_cast<double>(std::min(first, layers)) +
+          static_cast<double>(std::min(last, layers)) +
+          static_cast<double>(inside);
+      if (placed < layer.count)
+        return false;
+      if (!uniform())
+        continue;
+      if (caps)
+        *caps = {first, c.pp > 1 ? last : first, early};
+      const auto computeOf = [&](int64_t count, int64_t stage) {
+        return stageCost(site, c, stage, 0,
+                         std::clamp<int64_t>(count, 1, layers));
+      };
+      Cost least = computeOf(layers - std::min(last, layers) - inside, 0);
+      if (c.pp > 1)
+        least = Cost::least(
+            least, computeOf(layers - std::min(first, layers) - inside,
+                             c.pp - 1));
+      if (interior > 0)
+        least = Cost::least(
+            least, computeOf((layers - std::min(first, layers) -
+                              std::min(last, layers)) /
+                                 interior,
+                             1));
+      compute = least.compute;
+      if (!hides)
+        reduce = least.reduce;
+    }
+    if (!uniform())
+      break;
+  }
+  return true;
+}
+
+/// The least time in which the splits of `c` may find room: bisection, from
+/// below. What is returned is infeasible or 0.
+double StageBounds::splitTime(const Site &site, const Candidate &c) const {
+  double low = 0,
+         high = stepTime(site, site.microbatches * site.policyTotal, 0, 0);
+  if (feasible(site, c, high, nullptr))
+    for (int step = 0; step < 24 && high - low > 1e-6 * high; ++step) {
+      const double middle = (low + high) / 2;
+      (feasible(site, c, middle, nullptr) ? high : low) = middle;
+    }
+  else
+    low = high;
+  return low;
+}
+
+double StageBounds::time(const Candidate &c, Depth depth) {
+  if (depth == Depth::Mesh)
+    return meshTime(c);
+  const Site &site = this->site(c, depth);
+  if (depth == Depth::Complete)
+    return completeTime(site, c);
+  Candidate weakest = c; // of what is free
+  if (depth < Depth::State)
+    weakest.schedule = ScheduleKind::OneFOneB;
+  if (depth < Depth::Policy) {
+    weakest.recompute = Recompute::None;
+    weakest.fullLayers = -1;
+  }
+  return splitTime(site, weakest);
+}
+
+SplitBox StageBounds::box(const Candidate &c, double atMost) {
+  const Site &site = this->site(c, Depth::Policy);
+  SplitBox box;
+  if (uniform()) {
+    Caps caps{};
+    if (!feasible(site, c, atMost, &caps))
+      return {0, 0, 0};
+    return {caps.first, caps.last, caps.interior};
+  }
+  const double within = atMost - stepTime(site, 0, site.leastReduce, 0);
+  const double path = this->path(site, c);
+  const int64_t layers = program.layers;
+  const auto fits = [&](int64_t stage, int64_t from, int64_t count) {
+    return stageTime(site, c, stageCost(site, c, stage, from, count), stage,
+                     path) <= within * (1 + 1e-9);
+  };
+  box.first = box.last = box.interior = 0;
+  while (box.first < layers && fits(0, 0, box.first + 1))
+    ++box.first;
+  while (box.last < layers &&
+         fits(c.pp - 1, layers - box.last - 1, box.last + 1))
+    ++box.last;
+  const auto anyFits = [&](int64_t count) {
+    for (int64_t from = 1; from + count < layers; ++from)
+      if (fits(1, from, count))
+        return true;
+    return false;
+  };
+  while (c.pp > 2 && box.interior < layers - 2 && anyFits(box.interior + 1))
+    ++box.interior;
+  return box;
+}
+
+double StageBounds::meshBytes(const Candidate &c, Depth depth) const {
+  const double dp = static_cast<double>(c.dp), pp = static_cast<double>(c.pp);
+  const double tp = static_cast<double>(c.tp * c.cp);
+  const int zero = depth < Depth::State ? 3 : c.zero;
+  const auto bytesOf = [&](double parameters, double split) {
+    const double shards = std::max(1.0, dp * tp / split);
+    const double perElement =
+        static_cast<double>(byteWidth(base.dtypes.param)) /
+            (zero >= 3 ? shards : 1) +
+        static_cast<double>(byteWidth(base.dtypes.grad)) /
+            (zero >= 2 ? shards : 1) +
+        3.0 * static_cast<double>(byteWidth(base.dtypes.master)) /
+            (zero >= 1 ? shards : 1);
+    return parameters / split * perElement / pp;
+  };
+  double bytes =
+      bytesOf(elements, static_cast<double>(c.tp)) +
+      bytesOf(expertElements, static_cast<double>(c.ep * c.etp));
+  // The stream that enters each layer of the mean stage once.
+  bytes += static_cast<double>(program.layers) / pp *
+           static_cast<double>(program.sequence) *
+           static_cast<double>(program.hidden) *
+           static_cast<double>(c.microBatch) *
+           static_cast<double>(byteWidth(base.dtypes.compute)) /
+           static_cast<double>(c.cp * (c.sp ? c.tp : 1));
+  return bytes + static_cast<double>(profile.frameworkBytes.count());
+}
+
+double StageBounds::slots(const Candidate &c, int64_t stage) const {
+  return static_cast<double>(
+      slotCount(c.schedule, c.pp,
+                base.globalBatch / (c.dp * c.microBatch), stage));
+}
+
+bool StageBounds::splitsFit(const Candidate &c, double limit) {
+  const Site &site = this->site(c, Depth::Policy);
+  const double slack = 1 + profile.allocatorSlack;
+  const bool some = c.recompute == Recompute::Full && c.fullLayers >= 0;
+  // Every kind of layers apart, as if the others needed nothing.
+  for (const Layer &layer : site.layers) {
+    double placed = 0;
+    for (int64_t stage = 0; stage < c.pp && placed < layer.count; ++stage) {
+      const double slots = this->slots(c, stage);
+      double room = limit - static_cast<double>(profile.frameworkBytes.count());
+      if (stage == 0)
+        room -= site.entranceState;
+      if (stage + 1 == c.pp)
+        room -= site.exitState;
+      if (room <= 0)
+        return false;
+      room -= slack * layer.workspace;
+      const double plain = layer.stateBytes + slack * slots * layer.savedPlain;
+      double policy = layer.stateBytes + slack * slots * layer.savedPolicy;
+      if (some && !uniform()) // other kinds may be the ones that save
+        policy = std::min(policy, plain);
+      double count = room / policy;
+      if (some && count > static_cast<double>(c.fullLayers) && uniform())
+        count = static_cast<double>(c.fullLayers) +
+                (room - static_cast<double>(c.fullLayers) * policy) / plain;
+      count = std::floor(count * (1 + 1e-9) + 1e-9);
+      if (count < 1 && uniform())
+        return false; // every stage holds a layer
+      placed += std::max(0.0, count);
+    }
+    if (placed < layer.count)
+      return false;
+  }
+  return true;
+}
+
+} // namespace shardwright::cost

@@ -1,0 +1,97 @@
+//===- BoundProbe.h - Random plans against their bounds ---------*- C++ -*-===//
+#ifndef SHARDWRIGHT_TEST_UNIT_COST_MODEL_BOUNDPROBE_H
+#define SHARDWRIGHT_TEST_UNIT_COST_MODEL_BOUNDPROBE_H
+
+#include "cost_model/Family.h"
+#include "cost_model/ProgramEstimator.h"
+
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <random>
+#include <string>
+
+namespace shardwright::cost {
+
+/// Plans that a test draws: `usual`, or as many as the environment asks for
+/// (SHARDWRIGHT_RANDOM_PLANS=100000000 runs for hours).
+inline int64_t randomPlans(int64_t usual) {
+  const char *asked = std::getenv("SHARDWRIGHT_RANDOM_PLANS");
+  return asked ? std::atoll(asked) : usual;
+}
+
+/// Draws complete plans of a question's family and holds the bounds of all
+/// their parts against price and memory: every draw is five partial plans.
+class BoundProbe {
+public:
+  BoundProbe(const Program &program, const Hardware &hardware,
+             const Profile &profile, const Plan &base,
+             const SearchOptions &options)
+      : estimator(program, hardware, profile, base), options(options),
+        family(this->options) {
+    for (const Candidate &mesh : family.meshes())
+      if (estimator.check(mesh, Depth::Mesh).empty())
+        for (const Candidate &batch : family.batches(mesh))
+          if (estimator.check(batch, Depth::Batch).empty())
+            batches.push_back(batch);
+  }
+  bool empty() const { return batches.empty(); }
+
+  /// Several plans under one drawn batch. Gives how many partial plans it saw.
+  int64_t draw(std::mt19937 &random) {
+    const auto any = [&](const auto &list) { return list[random() % list.size()]; };
+    const Candidate batch = any(batches);
+    int64_t seen = 0;
+    for (int i = 0; i < 4; ++i) {
+      const Part state = any(family.children({batch, Depth::Batch, -1}));
+      Part policy = any(family.children(state));
+      if (policy.fullMost > policy.candidate.fullLayers)
+        policy.candidate.fullLayers += static_cast<int64_t>(
+            random() % static_cast<uint64_t>(policy.fullMost -
+                                             policy.candidate.fullLayers + 1));
+      policy.fullMost = policy.candidate.fullLayers;
+      const std::vector<Part> splits = family.children(policy);
+      for (int k = 0; k < 3; ++k, seen += 5)
+        probe(any(splits).candidate);
+    }
+    return seen;
+  }
+
+private:
+  void probe(const Candidate &c) {
+    const Seconds time = estimator.time(c);
+    const Bytes memory = estimator.memory(c);
+    CAPTURE(canonicalText(estimator.plan(c)), time.count(), memory.count());
+    for (Depth depth : {Depth::Mesh, Depth::Batch, Depth::State, Depth::Policy,
+                        Depth::Complete}) {
+      CAPTURE(static_cast<int>(depth));
+      const double bound = estimator.lowerBound(c, depth).count();
+      REQUIRE(bound > 0);
+      REQUIRE(bound <= time.count() * (1 + 1e-9));
+      tightness += bound / time.count();
+      if (depth != Depth::Complete)
+        REQUIRE(estimator.mayFit(c, depth, memory + Bytes(1)));
+    }
+    ++probes;
+    const SplitBox box = estimator.box(c, (1 + 1e-9) * time);
+    REQUIRE(c.firstLayers <= box.first);
+    REQUIRE(c.lastLayers <= box.last);
+    if (c.pp > 2)
+      REQUIRE(layersPerStage(c, options.layers)[1] <= box.interior);
+  }
+
+public:
+  /// Sum of bound over time: a bound of nothing would be admissible, too.
+  double tightness = 0;
+  int64_t probes = 0;
+
+private:
+  ProgramEstimator estimator;
+  SearchOptions options;
+  Family family;
+  std::vector<Candidate> batches;
+};
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_TEST_UNIT_COST_MODEL_BOUNDPROBE_H
