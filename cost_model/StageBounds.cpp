@@ -57,7 +57,8 @@ StageBounds::StageBounds(const Program &program, const Hardware &hardware,
 
 double StageBounds::meshTime(const Candidate &c) const {
   const double rate = arithmeticRate(hardware.device, base.dtypes.compute) *
-                      std::max(1.0, profile.narrow.speedup);
+                      std::max({1.0, profile.narrow.speedup,
+                                profile.narrow.perEnergy});
   return flops * static_cast<double>(base.globalBatch) /
          (rate * static_cast<double>(c.dp * c.tp * c.pp * c.cp));
 }
