@@ -42,6 +42,8 @@ Json answerJson(const Question &question, const SearchAnswer &found) {
                  {"rejected", rejectedJson(found.result)},
                  {"basis", basisJson(question.cluster.hardware,
                                      question.profile, question.base, limit)}};
+  if (!found.result.counters.proven)
+    answer["search"]["open_bound_seconds"] = found.result.openBound.count();
   if (found.smallest) {
     const RankedPlan &ranked = *found.smallest;
     answer["smallest"] =

@@ -163,6 +163,7 @@ Json countersJson(const SearchCounters &counters) {
           {"pruned", counters.pruned},
           {"does_not_fit", counters.unfit},
           {"evaluated", counters.evaluated},
+          {"open", counters.open},
           {"proven", counters.proven}};
 }
 

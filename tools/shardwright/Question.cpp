@@ -8,10 +8,13 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <ostream>
 #include <set>
+#include <thread>
 
 namespace shardwright::tools {
 
@@ -69,6 +72,18 @@ void SearchFlags::add(CLI::App &command) {
       .add_flag("--every-split", everySplit,
                 "List plans that differ only in layers per stage or in what "
                 "recomputes, too")
+      ->group("Search");
+  command
+      .add_option("--threads", threads,
+                  "Threads of the search; the answer does not depend on them "
+                  "(default: one a core)")
+      ->check(CLI::Range(1, 256))
+      ->group("Search");
+  command
+      .add_option("--time-limit", timeLimit,
+                  "Seconds after which the search gives what it has, and says "
+                  "how far that may be from the best (so does Ctrl-C)")
+      ->check(CLI::Range(0.001, 1e9))
       ->group("Search");
   command.add_option("--top", top, "Plans to list, best first")
       ->capture_default_str()
@@ -198,6 +213,10 @@ std::vector<std::string> whyNothing(const Question &question,
                       planText(program, answer.onMoreGpus->plan));
     return lines;
   }
+  if (!answer.result.counters.proven) {
+    lines.push_back("no plan was found before the search was stopped");
+    return lines;
+  }
   std::vector<std::string> rules = brokenRules(answer.result);
   if (rules.empty()) {
     lines.push_back("no mesh of " + std::to_string(gpus) +
@@ -212,6 +231,41 @@ std::vector<std::string> whyNothing(const Question &question,
   lines.insert(lines.end(), rules.begin(), rules.end());
   return lines;
 }
+
+namespace {
+
+std::atomic<bool> interrupted = false;
+
+/// Ctrl-C ends the search, not the process; a second one ends that, too.
+class InterruptGuard {
+public:
+  InterruptGuard() {
+    interrupted = false;
+    before = std::signal(SIGINT, [](int) {
+      interrupted = true;
+      std::signal(SIGINT, SIG_DFL);
+    });
+  }
+  ~InterruptGuard() { std::signal(SIGINT, before); }
+
+private:
+  void (*before)(int);
+};
+
+/// How far the answer of a search that was stopped may be from the best.
+std::string openText(const SearchResult &result) {
+  std::string text = "stopped: " + groupedText(result.counters.open) +
+                     " plans were not looked at; none of them takes less than " +
+                     secondsText(result.openBound);
+  if (!result.plans.empty())
+    text += ", so the best is at most " +
+            percentText(1 - result.openBound.count() /
+                                result.plans[0].estimate.stepTime.count()) +
+            " faster than the one found";
+  return text;
+}
+
+} // namespace
 
 bool answer(Question &question, const QuestionFlags &flags,
             const SearchFlags &search, Streams streams, SearchAnswer &answer,
@@ -239,12 +293,29 @@ bool answer(Question &question, const QuestionFlags &flags,
   options.top = search.top;
   options.distinct = !search.everySplit;
 
-  // The only clock: it goes to people, never into an answer.
+  options.threads =
+      search.threads
+          ? search.threads
+          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+
+  // The only clock: it goes to people, and into an answer if they limit it.
   auto start = std::chrono::steady_clock::now();
   ProgramEstimator estimator(program, question.cluster.hardware,
                              question.profile, question.base);
-  answer.result = cost::search(estimator, options);
-  if (answer.result.plans.empty())
+  {
+    InterruptGuard guard;
+    options.stop = [&] {
+      std::chrono::duration<double> so_far =
+          std::chrono::steady_clock::now() - start;
+      return interrupted ||
+             (search.timeLimit > 0 && so_far.count() >= search.timeLimit);
+    };
+    answer.result = cost::search(estimator, options);
+    options.stop = nullptr;
+  }
+  if (!answer.result.counters.proven)
+    warn(openText(answer.result), streams.err);
+  if (answer.result.plans.empty() && answer.result.counters.proven)
     answer.smallest = cost::smallest(estimator, options);
   if (answer.smallest)
     tryMoreGpus(question, answer);

@@ -25,6 +25,8 @@ struct QuestionFlags {
 struct SearchFlags {
   std::vector<std::string> fix, max;
   int64_t top = 3;
+  int threads = 0;         ///< 0: as many as the machine has cores
+  double timeLimit = 0;    ///< seconds; 0: none
   bool everySplit = false; ///< list plans that differ only in split or recompute
 
   void add(CLI::App &command);
