@@ -1,5 +1,6 @@
 //===- Harness.cpp - Runs a test body on every rank of a mesh -------------===//
 #include "runtime/cts/Harness.h"
+#include "runtime/src/backend/cuda/OpenCudaDevice.h"
 
 #include <catch2/catch.hpp>
 
@@ -25,12 +26,60 @@ int joinedWorld() {
   return size;
 }
 
-JobResult run(const JobOptions &options, const RankFunction &function) {
-  return onMpi() ? runOnMpi(options, function)
-                 : runOnThreads(options, function);
+/// Size of the socket job this process is in, joined at the first call.
+int joinedSockets() {
+  static const int size = [] {
+    int rank = 0, size = 0;
+    std::string why;
+    const int told = socketWorldSize(why);
+    if (told == 0)
+      return 0;
+    if (told < 0 || !startSockets(60, rank, size, why)) {
+      std::fprintf(stderr, "%s\n", why.c_str());
+      std::exit(1);
+    }
+    return size;
+  }();
+  return size;
+}
+
+std::unique_ptr<Device> openCuda(sw_rt_context &context, sw_rt_status &failure,
+                                 std::string &why) {
+  return openCudaDevice(context, nullptr, failure, why);
+}
+
+JobResult run(JobOptions options, const RankFunction &function) {
+  options.openDevice = testDevice();
+  return joinedWorld()     ? runOnMpi(options, function)
+         : joinedSockets() ? runOnSockets(options, function)
+                           : runOnThreads(options, function);
 }
 
 } // namespace
+
+DeviceFactory testDevice() {
+  static const DeviceFactory factory = []() -> DeviceFactory {
+    const char *name = std::getenv("SHARDWRIGHT_CTS_DEVICE");
+    if (!name || std::string(name) == "host")
+      return nullptr;
+    JobOptions options{Mesh({{"tp", 1}}), 60};
+    options.openDevice = openCuda;
+    JobResult result;
+    if (std::string(name) == "cuda")
+      result = runOnThreads(options, [](sw_rt_context &) { return SW_RT_OK; });
+    else
+      result.message = std::string("expected SHARDWRIGHT_CTS_DEVICE to be "
+                                   "'host' or 'cuda', but got '") +
+                       name + "'";
+    if (result.message.empty())
+      return openCuda;
+    std::fprintf(stderr, "error: %s\n", result.message.c_str());
+    std::exit(3);
+  }();
+  return factory;
+}
+
+bool onHost() { return !testDevice(); }
 
 void Checker::that(bool condition, const std::string &what) {
   if (condition)
@@ -50,8 +99,13 @@ std::string Checker::failures() {
   return text;
 }
 
-bool onMpi() { return joinedWorld() > 0; }
-int maxRanks() { return onMpi() ? joinedWorld() : 8; }
+bool onProcesses() { return joinedWorld() > 0 || joinedSockets() > 0; }
+int maxRanks() {
+  return joinedWorld()     ? joinedWorld()
+         : joinedSockets() ? joinedSockets()
+         : onHost()        ? 8
+                           : 1; // threads would want a GPU each
+}
 
 void onMesh(const std::vector<Mesh::Axis> &axes, const Body &body,
             LinkModel link) {
@@ -72,7 +126,7 @@ void onMesh(const std::vector<Mesh::Axis> &axes, const Body &body,
 JobResult
 failingOnMesh(const std::vector<Mesh::Axis> &axes, double timeoutSeconds,
               const std::function<sw_rt_status(sw_rt_context &)> &body) {
-  return run({Mesh(axes), timeoutSeconds, {}}, body);
+  return run({Mesh(axes), timeoutSeconds}, body);
 }
 
 void checkMessage(const JobResult &result, const std::string &text) {

@@ -1,8 +1,9 @@
 //===- Harness.h - Runs a test body on every rank of a mesh -----*- C++ -*-===//
 //
 // The same binary tests every backend: ranks are threads, or the processes of
-// the MPI job that it was started in. Bodies run on many threads, where Catch2
-// may not be used: they report to a Checker, which the main thread reads.
+// the MPI job, or of the torchrun or srun job, that it was started in. Bodies
+// run on many threads, where Catch2 may not be used: they report to a Checker,
+// which the main thread reads.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHARDWRIGHT_RUNTIME_CTS_HARNESS_H
@@ -27,9 +28,51 @@ private:
   std::string text;
 };
 
-/// Ranks that tests may use: those of the MPI job, or 8 threads.
+/// Ranks that tests may use: those of the job, or 8 threads.
 int maxRanks();
-bool onMpi();
+bool onProcesses();
+
+/// The device that tests run on: the host's, or what SHARDWRIGHT_CTS_DEVICE
+/// names ("cuda"). A machine that lacks it ends the program with one line and
+/// exit code 3.
+DeviceFactory testDevice();
+bool onHost();
+/// Factor of tolerances of floating-point results: a device adds in an order of
+/// its own.
+inline double slack() { return onHost() ? 1 : 8; }
+
+/// Values on the device of a rank. data() is what calls take.
+template <typename T> class Buffer {
+public:
+  Buffer(sw_rt_context &context, std::vector<T> start)
+      : context(context), values(std::move(start)) {
+    if (context.device->isHost())
+      return;
+    std::string why;
+    if (!memory.create(*context.device, bytes(), why))
+      context.fail(SW_RT_OUT_OF_MEMORY, why);
+    else
+      context.device->toDevice(memory.at(), values.data(), bytes());
+  }
+  T *data() {
+    return context.device->isHost() ? values.data()
+                                    : reinterpret_cast<T *>(memory.at());
+  }
+  /// What the device holds now.
+  std::vector<T> &read() {
+    if (!context.device->isHost())
+      context.device->toHost(values.data(), memory.at(), bytes());
+    return values;
+  }
+
+private:
+  int64_t bytes() const {
+    return static_cast<int64_t>(values.size() * sizeof(T));
+  }
+  sw_rt_context &context;
+  std::vector<T> values;
+  DeviceMemory memory;
+};
 
 using Body = std::function<void(sw_rt_context &, Checker &)>;
 

@@ -103,6 +103,14 @@ Outcome trainOnMpi(int ranks, const std::string &plan,
                tiny + " " + plan + data() + " " + flags);
 }
 
+/// As torchrun starts it.
+const std::string launch = SHARDWRIGHT_LAUNCH;
+Outcome trainOnSockets(int ranks, const std::string &plan,
+                       const std::string &flags) {
+  return shell(launch + " " + std::to_string(ranks) + " " + tiny + " " + plan +
+               data() + " " + flags);
+}
+
 /// Tensors of a safetensors file, as f64.
 std::map<std::string, std::vector<double>> tensors(const std::string &path) {
   const std::string bytes = slurp(path);
@@ -222,6 +230,86 @@ TEST_CASE("threads and MPI give equal bits") {
     CHECK(left == right);
     CHECK(mpi.lines().back()["summary"]["backend"] == "mpi");
   }
+}
+
+TEST_CASE("processes over sockets give the same bits as threads") {
+  if (launch.empty())
+    return;
+  const std::string a = folder() / "threads.safetensors",
+                    b = folder() / "sockets.safetensors";
+  for (const auto &[ranks, plan] :
+       {std::pair(4, "dp=2,tp=2,zero=1"), std::pair(4, "pp=2,dp=2,tied,f32")}) {
+    INFO(plan);
+    const Outcome threads = train(plan, fiveSteps + a);
+    const Outcome sockets = trainOnSockets(ranks, plan, fiveSteps + b);
+    INFO(sockets.err);
+    REQUIRE(threads.code == 0);
+    REQUIRE(sockets.code == 0);
+    compareSteps(sockets, threads, 0);
+    CHECK(slurp(a) == slurp(b));
+    const Json left = threads.lines().back()["summary"],
+               right = sockets.lines().back()["summary"];
+    CHECK(left["ledger"] == right["ledger"]);
+    CHECK(right["backend"] == "sockets");
+    CHECK(right["device"] == "host");
+  }
+}
+
+TEST_CASE("faults over sockets") {
+  if (launch.empty())
+    return;
+  SECTION("a stalled process is named") {
+    const Outcome run =
+        trainOnSockets(2, "dp=2,fault=stall", "--steps 3 --timeout 1");
+    CHECK(run.code == 2);
+    CHECK(run.seconds < 8);
+    CHECK_THAT(run.err, Contains("expected rank 1 to join"));
+  }
+  SECTION("a killed process ends the job and is named") {
+    // Rank 1 stalls in its second step; then it is killed.
+    const Outcome run = shell(
+        "sh -c '" + launch + " 2 " + tiny + " dp=2,fault=stall" + data() +
+        " --steps 3 --timeout 30 & job=$!; sleep 1.5; for p in $(pgrep -P "
+        "$job); do if tr \"\\0\" \"\\n\" </proc/$p/environ | grep -q "
+        "\"^RANK=1$\"; then kill -9 $p; fi; done; wait $job'");
+    CHECK(run.code != 0);
+    CHECK(run.seconds < 8);
+    CHECK_THAT(run.err, Contains("expected rank 1 to stay until the end"));
+  }
+  SECTION("ranks that never come are named") {
+    const Outcome run = shell("env RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 "
+                              "MASTER_ADDR=127.0.0.1 MASTER_PORT=39431 " +
+                              tiny + " dp=2" + data() + " --timeout 1");
+    CHECK(run.code == 2);
+    CHECK_THAT(run.err, Contains("expected rank 1 to join rank 0 at "
+                                 "'127.0.0.1' port 39432"));
+  }
+  SECTION("an environment that contradicts itself is refused") {
+    const Outcome few =
+        shell("env WORLD_SIZE=2 RANK=2 " + tiny + " dp=2" + data());
+    CHECK(few.code == 5);
+    CHECK_THAT(few.err, Contains("RANK to be a number from 0 to 1"));
+    const Outcome lone =
+        shell("env WORLD_SIZE=2 RANK=1 " + tiny + " dp=2" + data());
+    CHECK(lone.code == 5);
+    CHECK_THAT(lone.err, Contains("LOCAL_RANK beside WORLD_SIZE"));
+  }
+  SECTION("a wrong number of processes is refused once") {
+    const Outcome run = trainOnSockets(3, "dp=2", "--steps 1");
+    CHECK(run.code == 5);
+    CHECK_THAT(run.err,
+               Contains("expected the launcher's processes to equal the plan's "
+                        "2 ranks (pp=1 x dp=2 x tp=1), but got 3"));
+  }
+}
+
+// What a machine lacks differs; that it is one line and exit code 3 does not.
+TEST_CASE("a program for a device ends in one line where it cannot run") {
+  const Outcome run = train("dp=1,device", "--steps 1");
+  CHECK(run.code == 3);
+  CHECK(run.out.empty());
+  CHECK_THAT(run.err, Catch::Matchers::StartsWith("error: expected "));
+  CHECK(std::count(run.err.begin(), run.err.end(), '\n') == 1);
 }
 
 TEST_CASE("the loss falls and clipping bounds the update") {

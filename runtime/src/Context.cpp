@@ -86,7 +86,7 @@ sw_rt_status sw_rt_context::fail(sw_rt_status failure,
                                  const std::string &message) {
   if (status != SW_RT_OK)
     return SW_RT_ABORTED;
-  const bool first = transport->poison(message);
+  const bool first = transport->poison(message) || transport->foundLoss();
   status = first ? failure : SW_RT_ABORTED;
   error = first ? message : transport->poisonMessage();
   transport->settle();

@@ -190,7 +190,9 @@ sw_rt_status Exchange::timedOut(const std::vector<int> &absent) {
 }
 
 sw_rt_status Exchange::poisoned() {
-  return context.fail(SW_RT_ABORTED, context.transport->poisonMessage());
+  return context.fail(context.transport->foundLoss() ? SW_RT_TIMEOUT
+                                                     : SW_RT_ABORTED,
+                      context.transport->poisonMessage());
 }
 
 std::string Exchange::describe(const Envelope &e) const {

@@ -48,6 +48,16 @@ JobResult runOnThreads(const JobOptions &options, const RankFunction &function,
 /// others. Collective over MPI's world.
 JobResult runOnMpi(const JobOptions &options, const RankFunction &function);
 
+/// This process as rank of a job that torchrun or srun started, over TCP.
+/// Collective over the ranks of the mesh; others do nothing.
+JobResult runOnSockets(const JobOptions &options, const RankFunction &function);
+/// Ranks of that job; 0 if there is none or one; -1 with `why` if the
+/// environment contradicts itself.
+int socketWorldSize(std::string &why);
+/// Meets the other processes of the job. Returns false with `why`.
+bool startSockets(double timeoutSeconds, int &rank, int &size,
+                  std::string &why);
+
 /// Ranks of the MPI job that a launcher has put this process in; 0 if none.
 /// Reads OMPI_COMM_WORLD_SIZE, which Open MPI's mpirun sets.
 int mpiWorldSize();

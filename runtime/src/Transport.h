@@ -92,6 +92,9 @@ public:
   virtual std::string poisonMessage() = 0;
   /// Whether the job has ended, by this rank or another.
   virtual bool isPoisoned() = 0;
+  /// Whether this transport found the reason itself, a rank that is gone, and
+  /// this rank is the one to report it.
+  virtual bool foundLoss() const { return false; }
   /// The rank that `peer` itself is waiting for, or -1 if it is not waiting or
   /// this backend cannot know.
   virtual int waitsFor(int) { return -1; }

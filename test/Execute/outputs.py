@@ -17,7 +17,7 @@ import plans
 
 STEP_KEYS = ["step", "loss", "grad_norm", "seconds", "tokens_per_second"]
 SUMMARY_KEYS = {
-    "model", "backend", "ranks", "mesh", "steps", "seconds", "tokens_per_second", "loss",
+    "model", "backend", "device", "ranks", "mesh", "steps", "seconds", "tokens_per_second", "loss",
     "grad_norm", "ledger", "ledger_equal_on_ranks_of_a_stage", "ledger_equal_in_all_steps",
     "ledger_equals_prediction", "canaries", "per_rank", "process_peak_resident_bytes"}
 MEMORY_KEYS = {name + "_bytes" for name in (

@@ -245,6 +245,8 @@ bool parseTinyPlan(const std::string &text, TinyPlan &plan) {
       plan.oneFOneB = true;
     else if (key == "f32")
       plan.singlePrecision = true;
+    else if (key == "device")
+      plan.device = true;
     else if (key == "fault")
       plan.fault = value;
     else
@@ -339,6 +341,9 @@ const sw_rt_program &tinyProgram(const TinyPlan &plan) {
   p.kinds = t.kinds.data();
   p.stages = t.stages.data();
   p.update = f.update;
+  static const sw_rt_device_code nothing = {
+      sizeof(sw_rt_device_code), 0, 0, 0, nullptr, nullptr, {nullptr, 0, 0}};
+  p.device_code = plan.device ? &nothing : nullptr;
   return p;
 }
 

@@ -59,11 +59,24 @@ Refusal checkProgram(const sw_rt_program &program) {
   for (int32_t dtype :
        {program.compute_dtype, program.param_dtype, program.grad_dtype,
         program.master_dtype, program.stat_dtype})
-    if (dtype != SW_RT_F32 && dtype != SW_RT_F64)
+    if (dtype != SW_RT_F32 && dtype != SW_RT_F64 &&
+        !(program.device_code && dtype == SW_RT_BF16))
       return {ExitUnsupported,
               std::string("expected a plan in f32 or f64 for the host, but "
                           "got ") +
                   name(static_cast<sw_rt_dtype>(dtype))};
+  if (program.device_code &&
+      program.device_code->struct_bytes != sizeof(sw_rt_device_code))
+    return {ExitBug, "expected a table of device code of " +
+                         std::to_string(sizeof(sw_rt_device_code)) +
+                         " bytes, but got " +
+                         std::to_string(program.device_code->struct_bytes)};
+  // The norm and the loss are read in these.
+  for (int32_t dtype :
+       {program.grad_dtype, program.master_dtype, program.stat_dtype})
+    if (dtype == SW_RT_BF16)
+      return {ExitUnsupported, "expected gradients, master copies and "
+                               "statistics in f32 or f64, but got bf16"};
   return {};
 }
 
@@ -79,15 +92,52 @@ bool isWritable(const std::string &path) {
   return true;
 }
 
+enum class Backend { Threads, Mpi, Sockets };
+
+const char *name(Backend backend) {
+  switch (backend) {
+  case Backend::Threads:
+    return "threads";
+  case Backend::Mpi:
+    return "mpi";
+  case Backend::Sockets:
+    return "sockets";
+  }
+  return "unknown";
+}
+
+/// Where the ranks are: `processes` of a launcher's job, or threads.
+Refusal chooseBackend(const Options &options, Backend &backend,
+                      int &processes) {
+  backend = Backend::Threads;
+  processes = 0;
+  if (options.dryRun)
+    return {};
+  processes = mpiWorldSize();
+  if (processes > 1) {
+    backend = Backend::Mpi;
+    return {};
+  }
+  std::string why;
+  processes = socketWorldSize(why);
+  if (processes < 0)
+    return {ExitUsage, why};
+  if (processes > 0)
+    backend = Backend::Sockets;
+  return {};
+}
+
 Refusal checkOptions(const sw_rt_program &program, const Mesh &mesh,
-                     const Options &options, int mpiRanks) {
+                     const Options &options, Backend backend, int processes) {
   const int64_t wanted = mesh.ranks();
-  const int64_t got = mpiRanks > 1    ? mpiRanks
-                      : options.ranks ? options.ranks
-                                      : wanted;
+  const int64_t got = backend != Backend::Threads ? processes
+                      : options.ranks             ? options.ranks
+                                                  : wanted;
   if (got != wanted)
     return {ExitUsage, std::string("expected ") +
-                           (mpiRanks > 1 ? "mpirun -n" : "--ranks") +
+                           (backend == Backend::Mpi       ? "mpirun -n"
+                            : backend == Backend::Sockets ? "the launcher's processes"
+                                                          : "--ranks") +
                            " to equal the plan's " + std::to_string(wanted) +
                            " ranks (" + mesh.text() + "), but got " +
                            std::to_string(got)};
@@ -153,7 +203,7 @@ sw_rt_status runRank(sw_rt_context &context, const sw_rt_program &program,
   const int64_t origin = nowNanoseconds();
   const double tokens =
       static_cast<double>(program.global_batch * program.sequence);
-  RunFacts facts{backend, options.steps, 0, {}};
+  RunFacts facts{backend, context.device->name(), options.steps, 0, {}};
   Ledger first;
   bool stepsAgree = true;
   for (int64_t step = 0; step < options.steps; ++step) {
@@ -206,10 +256,14 @@ int runThreads(const JobOptions &job, const RankFunction &function) {
   return code;
 }
 
-int runProcess(const JobOptions &job, const RankFunction &function) {
-  const JobResult result = runOnMpi(job, function);
+int runProcess(Backend backend, const JobOptions &job,
+               const RankFunction &function) {
+  const bool isMpi = backend == Backend::Mpi;
+  const JobResult result =
+      isMpi ? runOnMpi(job, function) : runOnSockets(job, function);
   if (result.status == SW_RT_OK) {
-    stopMpi();
+    if (isMpi)
+      stopMpi();
     return ExitOk;
   }
   const int code = exitCodeOf(result.status);
@@ -218,7 +272,8 @@ int runProcess(const JobOptions &job, const RankFunction &function) {
   else // the rank that found the failure ends the job; not for ever
     std::this_thread::sleep_for(std::chrono::seconds(2));
   std::fflush(nullptr);
-  abortMpi(code);
+  if (isMpi)
+    abortMpi(code);
   return code;
 }
 
@@ -238,20 +293,30 @@ int run(const sw_rt_program &program, int argc, char **argv) {
     std::fputs(helpText(argv[0], program.model, mesh.text()).c_str(), stdout);
     return ExitOk;
   }
-  const int mpiRanks = options.dryRun ? 0 : mpiWorldSize();
-  int rank = 0, size = 1;
-  if (mpiRanks > 1 && !startMpi(rank, size, why)) {
+  Backend backend = Backend::Threads;
+  int processes = 0, rank = 0, size = 1;
+  if (Refusal refusal = chooseBackend(options, backend, processes)) {
+    complain(refusal.message);
+    return refusal.code;
+  }
+  if (backend == Backend::Mpi && !startMpi(rank, size, why)) {
     complain(why);
     return ExitUnsupported;
+  }
+  if (backend == Backend::Sockets &&
+      !startSockets(options.timeoutSeconds, rank, size, why)) {
+    complain(why);
+    return ExitNo;
   }
   auto refuse = [&](const Refusal &refusal) {
     if (rank == 0) // every process finds the same
       complain(refusal.message);
-    if (mpiRanks > 1)
+    if (backend == Backend::Mpi)
       stopMpi();
     return refusal.code;
   };
-  if (Refusal refusal = checkOptions(program, mesh, options, mpiRanks))
+  if (Refusal refusal =
+          checkOptions(program, mesh, options, backend, processes))
     return refuse(refusal);
   if (options.dryRun) {
     std::fputs((options.json ? dryRunJson(program, mesh, options.rank) + "\n"
@@ -271,11 +336,11 @@ int run(const sw_rt_program &program, int argc, char **argv) {
   job.openDevice = deviceFactoryFor(program);
   job.link.latencySeconds = options.linkLatencyMicroseconds * 1e-6;
   job.link.bytesPerSecond = options.linkMegabitsPerSecond * 1e6 / 8;
-  const char *backend = mpiRanks > 1 ? "mpi" : "threads";
   auto function = [&](sw_rt_context &context) {
-    return runRank(context, program, options, data, backend);
+    return runRank(context, program, options, data, name(backend));
   };
-  return mpiRanks > 1 ? runProcess(job, function) : runThreads(job, function);
+  return backend == Backend::Threads ? runThreads(job, function)
+                                     : runProcess(backend, job, function);
 }
 
 } // namespace

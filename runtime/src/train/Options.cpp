@@ -188,7 +188,8 @@ std::string helpText(const char *program, const char *model,
   std::string text = std::string("Trains ") + model + " on " + mesh +
                      ".\n\nusage: " + program +
                      " --data FILE [flags]\n       mpirun -n RANKS " + program +
-                     " --data FILE [flags]\n\n";
+                     " --data FILE [flags]\n       torchrun or srun, with one "
+                     "process a rank\n\n";
   for (const Flag &flag : flags()) {
     std::string line = std::string("  ") + flag.name;
     if (flag.value)

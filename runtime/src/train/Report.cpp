@@ -109,6 +109,7 @@ std::string summaryJson(const sw_rt_program &program, const Mesh &mesh,
   Json summary = {
       {"model", program.model},
       {"backend", facts.backend},
+      {"device", facts.device},
       {"ranks", mesh.ranks()},
       {"mesh", axes},
       {"steps", facts.steps},

@@ -19,7 +19,8 @@ std::string rankReport(const sw_rt_context &context, const Trainer &trainer,
                        const Ledger &ledger, bool stepsAgree);
 
 struct RunFacts {
-  const char *backend; ///< "threads" or "mpi"
+  const char *backend; ///< "threads", "mpi" or "sockets"
+  const char *device;  ///< "host" or "cuda"
   int64_t steps;
   double seconds; ///< of all steps
   StepResult last;

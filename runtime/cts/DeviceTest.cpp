@@ -1,0 +1,261 @@
+//===- DeviceTest.cpp - What a device does beside compute -----------------===//
+//
+// Runs on every device; products and attention in bf16 on those that have it.
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/cts/Harness.h"
+#include "runtime/src/Convert.h"
+#include "runtime/src/train/Philox.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <numeric>
+
+using namespace shardwright::runtime;
+using namespace shardwright::runtime::cts;
+
+namespace {
+
+void alone(const std::function<void(sw_rt_context &)> &body) {
+  JobOptions options{Mesh({{"tp", 1}}), 60};
+  options.openDevice = testDevice();
+  const JobResult result = runOnThreads(options, [&](sw_rt_context &context) {
+    body(context);
+    return context.status;
+  });
+  CHECK(result.message == "");
+}
+
+/// Normal numbers that bf16 holds exactly.
+std::vector<double> normals(size_t count, const char *name) {
+  const NamedRandom random(11, name);
+  std::vector<double> values(count);
+  for (size_t i = 0; i < count; ++i)
+    values[i] = fromBf16(toBf16(static_cast<float>(random.normal(i))));
+  return values;
+}
+
+std::vector<uint16_t> bf16(const std::vector<double> &values) {
+  std::vector<uint16_t> result(values.size());
+  CHECK(convert(SW_RT_F64, values.data(), SW_RT_BF16, result.data(),
+                static_cast<int64_t>(values.size())));
+  return result;
+}
+
+std::vector<double> wide(const std::vector<uint16_t> &values) {
+  std::vector<double> result;
+  for (uint16_t value : values)
+    result.push_back(fromBf16(value));
+  return result;
+}
+
+template <typename T>
+double distance(const std::vector<T> &got, const std::vector<double> &want) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    difference += (got[i] - want[i]) * (got[i] - want[i]);
+    norm += want[i] * want[i];
+  }
+  return std::sqrt(difference / std::max(norm, 1e-30));
+}
+
+} // namespace
+
+TEST_CASE("conversion to bf16 rounds once, to nearest even") {
+  CHECK(toBf16(1.0f) == 0x3f80);
+  CHECK(toBf16(1.0f + 0x1p-8f) == 0x3f80);           // a tie, to even
+  CHECK(toBf16(1.0f + 0x1p-7f + 0x1p-8f) == 0x3f82); // the other tie
+  CHECK(toBf16(INFINITY) == 0x7f80);
+  CHECK(std::isnan(fromBf16(toBf16(NAN))));
+  // Past the tie by less than f32 shows: rounding twice would give 1.
+  const double values[] = {1 + 0x1p-8 + 0x1p-40, -(1 + 0x1p-8 + 0x1p-40), 0.0};
+  uint16_t got[3];
+  CHECK(convert(SW_RT_F64, values, SW_RT_BF16, got, 3));
+  CHECK(got[0] == 0x3f81);
+  CHECK(got[1] == 0xbf81);
+  CHECK(got[2] == 0);
+  CHECK_FALSE(convert(SW_RT_F64, values, SW_RT_I32, got, 3));
+}
+
+TEST_CASE("memory of a device is filled, copied and read") {
+  alone([](sw_rt_context &context) {
+    std::vector<int32_t> start(1000);
+    std::iota(start.begin(), start.end(), 0);
+    Buffer<int32_t> buffer(context, start);
+    CHECK(buffer.read() == start);
+    CHECK(context.device->fill(buffer.data() + 1, 0xff, 8) == SW_RT_OK);
+    start[1] = start[2] = -1;
+    CHECK(buffer.read() == start);
+  });
+}
+
+TEST_CASE("rows are copied with strides") {
+  alone([](sw_rt_context &context) {
+    std::vector<int32_t> start(60);
+    std::iota(start.begin(), start.end(), 0);
+    Buffer<int32_t> input(context, start),
+        output(context, std::vector<int32_t>(20, 77));
+    // Columns 3 and 4 of 6 rows of 10, to rows of 3.
+    CHECK(sw_rt_copy_rows(&context, input.data() + 3, 40, output.data(), 12, 8,
+                          6) == SW_RT_OK);
+    std::vector<int32_t> want(20, 77);
+    for (int row = 0; row < 6; ++row)
+      for (int column = 0; column < 2; ++column)
+        want[static_cast<size_t>(row * 3 + column)] = row * 10 + 3 + column;
+    CHECK(output.read() == want);
+  });
+}
+
+TEST_CASE("squares are summed over ranges of any length") {
+  alone([](sw_rt_context &context) {
+    // Small integers: exact in every order.
+    std::vector<float> start(200003);
+    for (size_t i = 0; i < start.size(); ++i)
+      start[i] = static_cast<float>(static_cast<int>(i % 17) - 8);
+    Buffer<float> buffer(context, start);
+    const std::vector<std::pair<int64_t, int64_t>> ranges = {
+        {0, 1}, {5, 0}, {7, 32768}, {40000, 32769}, {80000, 120003}};
+    std::vector<DeviceRange> list;
+    double want = 0;
+    for (const auto &[first, count] : ranges) {
+      list.push_back({buffer.data() + first, count});
+      for (int64_t i = first; i < first + count; ++i)
+        want += start[static_cast<size_t>(i)] * start[static_cast<size_t>(i)];
+    }
+    double sum = -1;
+    CHECK(context.device->sumOfSquares(SW_RT_F32, list, sum) == SW_RT_OK);
+    CHECK(sum == want);
+  });
+}
+
+TEST_CASE("embedding gradients add repeated tokens in order") {
+  alone([](sw_rt_context &context) {
+    // 600 tokens of 5 ids: more than a block of threads, long chains.
+    const int64_t tokens = 600, rows = 3, width = 33;
+    std::vector<int32_t> ids(tokens);
+    for (int64_t i = 0; i < tokens; ++i)
+      ids[static_cast<size_t>(i)] = static_cast<int32_t>(i * i % 5);
+    std::vector<float> gradient(static_cast<size_t>(tokens * width));
+    for (size_t i = 0; i < gradient.size(); ++i)
+      gradient[i] = static_cast<float>(static_cast<int>(i * 7 % 41) - 20);
+    std::vector<float> want(static_cast<size_t>(rows * width), 5);
+    for (int64_t i = 0; i < tokens; ++i) {
+      const int64_t row = ids[static_cast<size_t>(i)] - 1; // rows 1, 2, 3
+      for (int64_t j = 0; row >= 0 && row < rows && j < width; ++j)
+        want[static_cast<size_t>(row * width + j)] +=
+            gradient[static_cast<size_t>(i * width + j)];
+    }
+    Buffer<int32_t> bids(context, ids);
+    Buffer<float> bgradient(context, gradient),
+        table(context, std::vector<float>(want.size(), 5));
+    sw_rt_embedding_bwd(&context, SW_RT_F32, SW_RT_F32, bids.data(), tokens,
+                        bgradient.data(), 1, rows, width, table.data());
+    CHECK(table.read() == want);
+  });
+}
+
+TEST_CASE("products of bf16 sum in f32") {
+  if (onHost())
+    return;
+  for (int64_t m : {8, 64, 200})
+    for (int flags = 0; flags < 8; ++flags) {
+      const int64_t n = 72, k = 328;
+      const bool ta = flags & 1, tb = flags & 2, accumulate = flags & 4;
+      const auto a = normals(static_cast<size_t>(m * k), "a"),
+                 b = normals(static_cast<size_t>(k * n), "b"),
+                 c = normals(static_cast<size_t>(m * n), "c");
+      std::vector<double> want(c.size());
+      for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          double sum = accumulate ? c[static_cast<size_t>(i * n + j)] : 0;
+          for (int64_t l = 0; l < k; ++l)
+            sum += a[static_cast<size_t>(ta ? l * m + i : i * k + l)] *
+                   b[static_cast<size_t>(tb ? j * k + l : l * n + j)];
+          want[static_cast<size_t>(i * n + j)] = sum;
+        }
+      alone([&](sw_rt_context &context) {
+        Buffer<uint16_t> ba(context, bf16(a)), bb(context, bf16(b)),
+            bc(context, bf16(c));
+        Buffer<float> fc(context, std::vector<float>(c.begin(), c.end()));
+        sw_rt_matmul(&context, SW_RT_BF16, SW_RT_BF16, ta, tb, m, n, k,
+                     ba.data(), bb.data(), bc.data(), accumulate);
+        sw_rt_matmul(&context, SW_RT_BF16, SW_RT_F32, ta, tb, m, n, k,
+                     ba.data(), bb.data(), fc.data(), accumulate);
+        // One rounding to 8 bits; 328 roundings of sums to 24.
+        CHECK(distance(wide(bc.read()), want) < 0x1p-8);
+        CHECK(distance(fc.read(), want) < 1e-5);
+      });
+    }
+}
+
+TEST_CASE("attention in bf16 is near that in f64") {
+  if (onHost())
+    return;
+  struct Case {
+    int64_t s, t, b, n, g, d, window;
+    int causal;
+  };
+  for (const Case &x :
+       {Case{128, 128, 2, 2, 1, 64, 0, 1}, Case{256, 256, 1, 2, 4, 128, 0, 1},
+        Case{192, 192, 1, 3, 1, 64, 0, 0}, Case{256, 256, 1, 2, 2, 64, 100, 1},
+        Case{96, 160, 1, 2, 2, 64, 0, 1}, Case{130, 130, 1, 1, 3, 40, 0, 1}}) {
+    sw_rt_attention_shape shape{};
+    shape.s = x.s;
+    shape.t = x.t;
+    shape.b = x.b;
+    shape.n = x.n;
+    shape.g = x.g;
+    shape.d = x.d;
+    shape.scale = 1 / std::sqrt(double(x.d));
+    shape.causal = x.causal;
+    shape.window = x.window;
+    const size_t queries = static_cast<size_t>(x.s * x.b * x.n * x.g * x.d),
+                 keys = static_cast<size_t>(x.t * x.b * x.n * x.d),
+                 stats = queries / static_cast<size_t>(x.d);
+    const auto q = normals(queries, "q"), k = normals(keys, "k"),
+               v = normals(keys, "v"), gradO = normals(queries, "do");
+    // The same device in f64, whose kernel is tested against the definition.
+    std::vector<double> want[5], got[5];
+    alone([&](sw_rt_context &context) {
+      Buffer<double> bq(context, q), bk(context, k), bv(context, v),
+          bdo(context, gradO), o(context, q),
+          lse(context, std::vector<double>(stats)), dq(context, q),
+          dk(context, k), dv(context, v);
+      sw_rt_attention_fwd(&context, SW_RT_F64, &shape, bq.data(), bk.data(),
+                          bv.data(), o.data(), lse.data());
+      sw_rt_attention_bwd(&context, SW_RT_F64, &shape, bdo.data(), bq.data(),
+                          bk.data(), bv.data(), o.data(), lse.data(), dq.data(),
+                          dk.data(), dv.data());
+      want[0] = o.read();
+      want[1] = lse.read();
+      want[2] = dq.read();
+      want[3] = dk.read();
+      want[4] = dv.read();
+    });
+    alone([&](sw_rt_context &context) {
+      Buffer<uint16_t> bq(context, bf16(q)), bk(context, bf16(k)),
+          bv(context, bf16(v)), bdo(context, bf16(gradO)), o(context, bf16(q)),
+          dq(context, bf16(q)), dk(context, bf16(k)), dv(context, bf16(v));
+      Buffer<float> lse(context, std::vector<float>(stats));
+      sw_rt_attention_fwd(&context, SW_RT_BF16, &shape, bq.data(), bk.data(),
+                          bv.data(), o.data(), lse.data());
+      sw_rt_attention_bwd(&context, SW_RT_BF16, &shape, bdo.data(), bq.data(),
+                          bk.data(), bv.data(), o.data(), lse.data(), dq.data(),
+                          dk.data(), dv.data());
+      got[0] = wide(o.read());
+      got[1].assign(lse.read().begin(), lse.read().end());
+      got[2] = wide(dq.read());
+      got[3] = wide(dk.read());
+      got[4] = wide(dv.read());
+    });
+    INFO("s " << x.s << " t " << x.t << " n " << x.n << " g " << x.g << " d "
+              << x.d << " window " << x.window << " causal " << x.causal);
+    // Weights and results are rounded to 8 bits.
+    for (int i : {0, 2, 3, 4}) {
+      INFO("result " << i);
+      CHECK(distance(got[i], want[i]) < 0.02);
+    }
+    CHECK(distance(got[1], want[1]) < 1e-3);
+  }
+}
