@@ -106,6 +106,29 @@ def scenario(args, generator):
                    "--data", "CMakeLists.txt")
 
 
+def plans_alone(args):
+    """A project without a compiler may check plans, of shipped clusters too."""
+    root = args.work / "plans alone"
+    root.mkdir()
+    sh = Shell(root, args.prefix)
+    model = args.source / "examples/models/tiny-llama"
+    sh.run("shardwright", "plan", model, "--cluster", "dgx-h100", "--gpus", "8",
+           "-o", "plan.json")
+    (root / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(Plans LANGUAGES NONE)\n"
+        "find_package(Shardwright REQUIRED COMPONENTS compiler)\n"
+        f"shardwright_check_plan(holds MODEL \"{model}\" PLAN plan.json\n"
+        "  CLUSTER dgx-h100 PROFILE megatron-core OPTIONS --memory-limit 20GiB)\n"
+        f"shardwright_check_plan(too_large MODEL \"{model}\" PLAN plan.json\n"
+        "  CLUSTER dgx-h100 OPTIONS --memory-limit 1MiB)\n")
+    sh.run(args.cmake, "-S", ".", "-B", "build", "-G", "Ninja",
+           f"-DCMAKE_PREFIX_PATH={args.prefix}")
+    sh.run(args.cmake, "--build", "build", "--target", "holds")
+    sh.claim(sh.run(args.cmake, "--build", "build", code=None) != 0,
+             "a build that fails")
+    sh.says("the plan does not fit")
+
+
 def refusals(args):
     """A wrong call of the functions is refused when the project is configured."""
     root = args.work / "wrong"
@@ -137,6 +160,7 @@ def main():
     args = arguments()
     scenario(args, "Ninja")
     scenario(args, "Unix Makefiles")
+    plans_alone(args)
     refusals(args)
 
 
