@@ -174,21 +174,27 @@ void CudnnAttention::addBackward() {
 }
 
 std::unique_ptr<CudnnAttention>
-CudnnAttention::forward(const CudaDnn &library, cudnnHandle_t handle,
+CudnnAttention::forward(const CudnnTarget &target,
                         const sw_rt_attention_shape &shape, std::string &why) {
-  std::unique_ptr<CudnnAttention> result(
-      new CudnnAttention(library, handle, shape));
+  std::unique_ptr<CudnnAttention> result(new CudnnAttention(target, shape));
   result->addForward();
   return result->graph.build(why) ? std::move(result) : nullptr;
 }
 
 std::unique_ptr<CudnnAttention>
-CudnnAttention::backward(const CudaDnn &library, cudnnHandle_t handle,
+CudnnAttention::backward(const CudnnTarget &target,
                          const sw_rt_attention_shape &shape, std::string &why) {
-  std::unique_ptr<CudnnAttention> result(
-      new CudnnAttention(library, handle, shape));
+  std::unique_ptr<CudnnAttention> result(new CudnnAttention(target, shape));
   result->addBackward();
   return result->graph.build(why) ? std::move(result) : nullptr;
+}
+
+int64_t CudnnAttention::enginesFor(const CudnnTarget &target,
+                                   const sw_rt_attention_shape &shape,
+                                   bool isBackward, std::string &why) {
+  CudnnAttention attention(target, shape);
+  isBackward ? attention.addBackward() : attention.addForward();
+  return attention.graph.findEngines(why);
 }
 
 int64_t CudnnAttention::scratchBytes() const {

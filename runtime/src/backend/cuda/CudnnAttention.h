@@ -16,11 +16,16 @@ class CudnnAttention {
 public:
   /// Null with `why` if cuDNN has no engine for the shape.
   static std::unique_ptr<CudnnAttention>
-  forward(const CudaDnn &library, cudnnHandle_t handle,
-          const sw_rt_attention_shape &shape, std::string &why);
+  forward(const CudnnTarget &target, const sw_rt_attention_shape &shape,
+          std::string &why);
   static std::unique_ptr<CudnnAttention>
-  backward(const CudaDnn &library, cudnnHandle_t handle,
-           const sw_rt_attention_shape &shape, std::string &why);
+  backward(const CudnnTarget &target, const sw_rt_attention_shape &shape,
+           std::string &why);
+
+  /// Engines that cuDNN has for a shape; 0 with `why`.
+  static int64_t enginesFor(const CudnnTarget &target,
+                            const sw_rt_attention_shape &shape, bool isBackward,
+                            std::string &why);
 
   /// Scratch memory of a run: cuDNN's workspace and what the graph keeps.
   int64_t scratchBytes() const;
@@ -34,9 +39,8 @@ public:
                             char *scratch);
 
 private:
-  CudnnAttention(const CudaDnn &library, cudnnHandle_t handle,
-                 const sw_rt_attention_shape &shape)
-      : graph(library, handle), shape(shape) {}
+  CudnnAttention(const CudnnTarget &target, const sw_rt_attention_shape &shape)
+      : graph(target), shape(shape) {}
   void addForward();
   void addBackward();
   /// Masks scores that lie above the diagonal or before the window.

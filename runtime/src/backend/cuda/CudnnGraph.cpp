@@ -135,9 +135,10 @@ void CudnnGraph::reshape(Id y, Id x) {
   operations.push_back(it);
 }
 
-bool CudnnGraph::build(std::string &why) {
+int64_t CudnnGraph::findEngines(std::string &why) {
   Descriptor graph = create(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  set(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
+  if (handle)
+    set(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle);
   set(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
       static_cast<int64_t>(operations.size()), operations.data());
   finalize(graph);
@@ -145,8 +146,9 @@ bool CudnnGraph::build(std::string &why) {
   const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
   setDescriptor(heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   set(heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  if (properties)
+    setDescriptor(heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, properties);
   finalize(heuristic);
-  std::vector<Descriptor> configs;
   for (int i = 0; i < 8 && failure.empty(); ++i)
     configs.push_back(create(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
   int64_t found = 0;
@@ -157,12 +159,18 @@ bool CudnnGraph::build(std::string &why) {
              static_cast<int64_t>(configs.size()), &found, configs.data()),
          "cudnnBackendGetAttribute");
   why = failure.empty() ? "its heuristic knows no engine" : failure;
-  found = std::min(found, static_cast<int64_t>(configs.size()));
+  return failure.empty() ? std::min(found, static_cast<int64_t>(configs.size()))
+                         : 0;
+}
+
+bool CudnnGraph::build(std::string &why) {
+  const int64_t found = findEngines(why);
   // The best first; one that the GPU cannot run fails to finalize.
   for (int64_t i = 0; i < found && failure.empty(); ++i) {
     Descriptor candidate = create(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    set(candidate, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
-        &handle);
+    if (handle)
+      set(candidate, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1,
+          &handle);
     setDescriptor(candidate, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
                   configs[static_cast<size_t>(i)]);
     finalize(candidate);

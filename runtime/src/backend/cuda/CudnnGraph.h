@@ -15,6 +15,14 @@
 
 namespace shardwright::runtime {
 
+/// What graphs are built for: the GPU of a handle; or, without a handle, a GPU
+/// that is described only (cuDNN 9.8 or later), to plan for and never to run.
+struct CudnnTarget {
+  const CudaDnn *library;
+  cudnnHandle_t handle;
+  cudnnBackendDescriptor_t properties = nullptr;
+};
+
 class CudnnGraph {
 public:
   /// Of four dims, as cuDNN's attention wants them.
@@ -26,8 +34,9 @@ public:
   };
   using Id = int64_t;
 
-  CudnnGraph(const CudaDnn &library, cudnnHandle_t handle)
-      : library(library), handle(handle) {}
+  explicit CudnnGraph(const CudnnTarget &target)
+      : library(*target.library), handle(target.handle),
+        properties(target.properties) {}
   ~CudnnGraph();
   CudnnGraph(const CudnnGraph &) = delete;
   CudnnGraph &operator=(const CudnnGraph &) = delete;
@@ -42,6 +51,9 @@ public:
   void reduce(cudnnReduceTensorOp_t mode, Id y, Id x);
   void reshape(Id y, Id x);
 
+  /// Asks cuDNN's heuristic for engines that can run the graph, and returns how
+  /// many it names, at most 8; 0 with `why`.
+  int64_t findEngines(std::string &why);
   /// Makes a plan by cuDNN's heuristic. Returns false with `why` if it has none
   /// for this graph.
   bool build(std::string &why);
@@ -61,10 +73,12 @@ private:
 
   const CudaDnn &library;
   cudnnHandle_t handle;
+  Descriptor properties;
   std::vector<Descriptor> all;
   std::map<Id, Descriptor> tensors;
   std::map<Id, float> numbers;
   std::vector<Descriptor> operations;
+  std::vector<Descriptor> configs; ///< of engines, the best first
   Descriptor plan = nullptr;
   int64_t workspace = 0;
   Id nextId = 1;

@@ -62,8 +62,9 @@ CudnnAttention *GpuAttention::planOf(const AttentionCall &call,
   auto [at, isNew] = plans.try_emplace(key);
   if (isNew) {
     std::string why; // a shape without an engine is ours, and no failure
-    at->second = isBackward ? CudnnAttention::backward(*cudnn, handle, x, why)
-                            : CudnnAttention::forward(*cudnn, handle, x, why);
+    const CudnnTarget target{cudnn, handle};
+    at->second = isBackward ? CudnnAttention::backward(target, x, why)
+                            : CudnnAttention::forward(target, x, why);
   }
   return at->second.get();
 }

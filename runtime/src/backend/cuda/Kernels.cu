@@ -9,6 +9,14 @@
 
 #include <cuda_bf16.h>
 
+// The tests compile this file for the host too, where threads of a block take
+// turns (cts/cuda): there shared memory is static.
+#ifdef __CUDACC__
+#define SW_SHARED __shared__
+#else
+#define SW_SHARED static
+#endif
+
 using namespace shardwright::runtime::kernels;
 
 namespace {
@@ -40,7 +48,7 @@ template <typename C> __device__ inline C warpSum(C x) {
 
 /// Sum over the threads of a block, in thread 0; the order is fixed.
 __device__ double blockSum(double x) {
-  __shared__ double parts[threads / warpThreads];
+  SW_SHARED double parts[threads / warpThreads];
   x = warpSum(x);
   if (threadIdx.x % warpThreads == 0)
     parts[threadIdx.x / warpThreads] = x;
@@ -290,7 +298,7 @@ __global__ void sw_embedding_forward_8(EmbeddingForward x) {
 }
 
 __global__ void sw_embedding_links(EmbeddingLinks x) {
-  __shared__ int32_t tile[threads];
+  SW_SHARED int32_t tile[threads];
   const int64_t me = static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;
   const int32_t id = me < x.tokens ? x.ids[me] : 0;
   int32_t next = -1, isFirst = 1;
