@@ -28,67 +28,70 @@ emitLabelColumn(RowContext &context, const RowOp &op, int labels) {
 
 /// NaN in a row makes its maximum, and so the loss, NaN.
 static void emitMaxLogit(RowContext &context, const RowOp &op) {
-  IRBuilder<> &b = context.builder;
-  Value *logits = context.rowOf(op.operands[0], op.width);
-  Value *lowest = ConstantFP::getInfinity(context.type, /*Negative=*/true);
-  Values maximum = emitCarriedLoop(
-      b, emitValidColumns(context, op), {lowest},
-      [&](Value *column, ArrayRef<Value *> carried) -> Values {
-        return {b.CreateMaximum(carried[0], context.load(logits, column))};
-      });
-  context.store(op, maximum[0], context.buffer(op.results[0]), context.row);
+  Place logits = context.rowOf(op.operands[0], op.width);
+  Values maximum = context.target.fold(
+      context, emitValidColumns(context, op), {Fold::Max},
+      [&](Value *column) -> Values { return {context.load(logits, column)}; });
+  context.target.once(context, [&] {
+    context.store(op, maximum[0], context.buffer(op.results[0]), context.row);
+  });
 }
 
 static void emitSumExp(RowContext &context, const RowOp &op) {
   IRBuilder<> &b = context.builder;
-  Value *logits = context.rowOf(op.operands[0], op.width);
+  Place logits = context.rowOf(op.operands[0], op.width);
   Value *maximum = context.load(context.buffer(op.operands[1]), context.row);
-  Values sum = emitCarriedLoop(
-      b, emitValidColumns(context, op), {context.real(0)},
-      [&](Value *column, ArrayRef<Value *> carried) -> Values {
-        return {context.sum(carried[0],
-                            context.exp(b.CreateFSub(
-                                context.load(logits, column), maximum)))};
+  Values sum = context.target.fold(
+      context, emitValidColumns(context, op), {Fold::Sum},
+      [&](Value *column) -> Values {
+        return {context.exp(
+            b.CreateFSub(context.load(logits, column), maximum))};
       });
-  context.store(op, sum[0], context.buffer(op.results[0]), context.row);
+  context.target.once(context, [&] {
+    context.store(op, sum[0], context.buffer(op.results[0]), context.row);
+  });
 }
 
 static void emitTargetLogit(RowContext &context, const RowOp &op) {
-  IRBuilder<> &b = context.builder;
-  Value *logits = context.rowOf(op.operands[0], op.width);
-  auto [column, here] = emitLabelColumn(context, op, op.operands[1]);
-  // Reads column 0 when the label is elsewhere, and drops it.
-  Value *safe = b.CreateSelect(here, column, context.count(0));
-  Value *target =
-      b.CreateSelect(here, context.load(logits, safe), context.real(0));
-  context.store(op, target, context.buffer(op.results[0]), context.row);
+  context.target.once(context, [&] {
+    IRBuilder<> &b = context.builder;
+    Place logits = context.rowOf(op.operands[0], op.width);
+    auto [column, here] = emitLabelColumn(context, op, op.operands[1]);
+    // Reads column 0 when the label is elsewhere, and drops it.
+    Value *safe = b.CreateSelect(here, column, context.count(0));
+    Value *target =
+        b.CreateSelect(here, context.load(logits, safe), context.real(0));
+    context.store(op, target, context.buffer(op.results[0]), context.row);
+  });
 }
 
 /// scale * (exp(logit - max) / sum - onehot(label)); 0 in the padding.
 static void emitSoftmaxGrad(RowContext &context, const RowOp &op) {
   IRBuilder<> &b = context.builder;
-  Value *logits = context.rowOf(op.operands[0], op.width);
+  Place logits = context.rowOf(op.operands[0], op.width);
   Value *maximum = context.load(context.buffer(op.operands[1]), context.row);
   Value *sum = context.load(context.buffer(op.operands[2]), context.row);
-  Value *gradient = context.rowOf(op.results[0], op.width);
+  Place gradient = context.rowOf(op.results[0], op.width);
   Value *scale = context.real(op.scale);
   Value *factor = b.CreateFDiv(scale, sum);
   Value *valid = emitValidColumns(context, op);
-  emitLoop(b, valid, [&](Value *column) {
-    Value *power =
-        context.exp(b.CreateFSub(context.load(logits, column), maximum));
-    context.store(op, b.CreateFMul(power, factor), gradient, column);
-  });
+  // In the loop, so that each element is rounded once.
+  Value *labelColumn = emitLabelColumn(context, op, op.operands[3]).first;
+  context.target.columns(
+      context, context.count(0), valid, [&](Value *column) {
+        Value *power =
+            context.exp(b.CreateFSub(context.load(logits, column), maximum));
+        Value *onehot = b.CreateSelect(b.CreateICmpEQ(column, labelColumn),
+                                       scale, context.real(0));
+        context.store(op, b.CreateFSub(b.CreateFMul(power, factor), onehot),
+                      gradient, column);
+      });
   if (!op.accumulate)
-    emitLoop(b, valid, context.count(op.width), [&](Value *column) {
-      context.store(op, context.real(0), gradient, column);
-    });
-  auto [column, here] = emitLabelColumn(context, op, op.operands[3]);
-  Value *safe = b.CreateSelect(here, column, context.count(0));
-  Value *address = context.at(gradient, safe);
-  Value *old = b.CreateLoad(context.type, address);
-  b.CreateStore(b.CreateFSub(old, b.CreateSelect(here, scale, context.real(0))),
-                address);
+    context.target.columns(context, valid, context.count(op.width),
+                           [&](Value *column) {
+                             context.store(op, context.real(0), gradient,
+                                           column);
+                           });
 }
 
 void emitCrossEntropy(RowContext &context, const RowOp &op) {

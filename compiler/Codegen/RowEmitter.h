@@ -1,9 +1,9 @@
 //===- RowEmitter.h - Row programs to LLVM IR -------------------*- C++ -*-===//
 //
-// Map, reduce along the row, map (D16). The loops are plain; LLVM's vectorizer
-// makes them wide. Only sums that run along a row or over rows may be
-// reassociated; everything may be contracted to fused multiply-adds; exp, log,
-// sin and cos come from libmvec.
+// Map, reduce along the row, map. The formulas of the ops (Row*.cpp) are
+// written once over RowTarget; HostRows.cpp makes functions of the host of
+// them, DeviceRows.cpp kernels of a GPU. Everything may be contracted to fused
+// multiply-adds.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHARDWRIGHT_COMPILER_CODEGEN_ROWEMITTER_H

@@ -1,46 +1,11 @@
 //===- RowMaps.cpp - Elementwise row ops ----------------------------------===//
 #include "compiler/Codegen/RowContext.h"
 
-#include "llvm/Transforms/Utils/ModuleUtils.h"
-
 #include <numbers>
 
 using namespace llvm;
 
 namespace shardwright::codegen {
-
-/// erf of one element. glibc's vector library has it, but LLVM's table of that
-/// library does not: the call carries the variants itself.
-static Value *emitErf(RowContext &context, Value *x) {
-  Module &module = *context.function->getParent();
-  const bool isDouble = context.type->isDoubleTy();
-  StringRef name = isDouble ? "erf" : "erff";
-  FunctionCallee scalar =
-      module.getOrInsertFunction(name, context.type, context.type);
-  auto *scalarFunction = cast<Function>(scalar.getCallee());
-  scalarFunction->setDoesNotThrow();
-  scalarFunction->setMemoryEffects(MemoryEffects::none());
-  scalarFunction->addFnAttr(Attribute::WillReturn);
-
-  const unsigned lanes = isDouble ? 4 : 8;
-  const std::string vectorName =
-      ("_ZGVdN" + Twine(lanes) + "v_" + name).str();
-  auto *vectorType = FixedVectorType::get(context.type, lanes);
-  FunctionCallee vector =
-      module.getOrInsertFunction(vectorName, vectorType, vectorType);
-  auto *vectorFunction = cast<Function>(vector.getCallee());
-  vectorFunction->setDoesNotThrow();
-  vectorFunction->setMemoryEffects(MemoryEffects::none());
-  vectorFunction->addFnAttr(Attribute::WillReturn);
-  appendToCompilerUsed(module, vectorFunction);
-
-  CallInst *call = context.builder.CreateCall(scalar, x);
-  call->addFnAttr(Attribute::get(
-      module.getContext(), "vector-function-abi-variant",
-      "_ZGV_LLVM_N" + std::to_string(lanes) + "v_" + name.str() + "(" +
-          vectorName + ")"));
-  return call;
-}
 
 /// 2 * sqrt(2 / pi) * (x + 0.044715 x^3): sigmoid of it is (1 + tanh) / 2.
 static constexpr double kTanhFactor =
@@ -50,8 +15,8 @@ static constexpr double kTanhCubic = 0.044715;
 static Value *emitGeluGate(RowContext &context, Value *x, bool approximate) {
   IRBuilder<> &b = context.builder;
   if (!approximate) {
-    Value *erf = emitErf(
-        context, b.CreateFMul(x, context.real(std::numbers::sqrt2 / 2)));
+    Value *erf = context.target.erf(
+        b, b.CreateFMul(x, context.real(std::numbers::sqrt2 / 2)));
     return b.CreateFMul(context.real(0.5),
                         b.CreateFAdd(context.real(1), erf));
   }
@@ -167,25 +132,20 @@ static Values emitMapValues(RowContext &context, const RowOp &op,
 }
 
 void emitMap(RowContext &context, const RowOp &op) {
-  IRBuilder<> &b = context.builder;
-  SmallVector<Value *> operands, results;
+  SmallVector<Place> operands, results;
   for (int number : op.operands)
     operands.push_back(context.rowOf(number, op.width));
   if (op.kind == RowOpKind::BiasAdd)
     operands[1] = context.buffer(op.operands[1]);
   if (op.kind == RowOpKind::AddPositions)
-    operands[1] = context.at(
-        context.buffer(op.operands[1]),
-        b.CreateMul(
-            b.CreateAdd(b.CreateAdd(context.positionOrigin, context.outer),
-                        context.count(op.tableOffset)),
-            context.count(op.width)));
+    operands[1] =
+        context.at(context.buffer(op.operands[1]), emitTableRow(context, op));
   for (int number : op.results)
     results.push_back(context.rowOf(number, op.width));
 
-  emitLoop(b, context.count(op.width), [&](Value *column) {
+  context.columns(op.width, [&](Value *column) {
     Values x;
-    for (Value *operand : operands)
+    for (Place operand : operands)
       x.push_back(context.load(operand, column));
     Values y = emitMapValues(context, op, x);
     for (auto [value, result] : llvm::zip(y, results))

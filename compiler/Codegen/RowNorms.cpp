@@ -8,11 +8,9 @@ namespace shardwright::codegen {
 /// sum over the row of term(column), times 1 / width.
 static Value *emitRowMean(RowContext &context, int64_t width,
                           function_ref<Value *(Value *)> term) {
-  Values sums = emitCarriedLoop(
-      context.builder, context.count(width), {context.real(0)},
-      [&](Value *column, ArrayRef<Value *> carried) -> Values {
-        return {context.sum(carried[0], term(column))};
-      });
+  Values sums = context.target.fold(
+      context, context.count(width), {Fold::Sum},
+      [&](Value *column) -> Values { return {term(column)}; });
   return context.builder.CreateFDiv(
       sums[0], context.real(static_cast<double>(width)));
 }
@@ -25,7 +23,7 @@ static Value *emitInverseRoot(RowContext &context, Value *mean, double eps) {
 }
 
 /// Weight of a column: w, or 1 + w.
-static Value *emitWeight(RowContext &context, const RowOp &op, Value *weights,
+static Value *emitWeight(RowContext &context, const RowOp &op, Place weights,
                          Value *column) {
   Value *weight = context.load(weights, column);
   return op.unitOffset ? context.builder.CreateFAdd(context.real(1), weight)
@@ -35,16 +33,18 @@ static Value *emitWeight(RowContext &context, const RowOp &op, Value *weights,
 /// rstd = 1 / sqrt(mean(x^2) + eps); y = x * rstd * w.
 static void emitRmsNorm(RowContext &context, const RowOp &op) {
   IRBuilder<> &b = context.builder;
-  Value *x = context.rowOf(op.operands[0], op.width);
-  Value *weight = context.buffer(op.operands[1]);
-  Value *y = context.rowOf(op.results[0], op.width);
+  Place x = context.rowOf(op.operands[0], op.width);
+  Place weight = context.buffer(op.operands[1]);
+  Place y = context.rowOf(op.results[0], op.width);
   Value *square = emitRowMean(context, op.width, [&](Value *column) {
     Value *element = context.load(x, column);
     return b.CreateFMul(element, element);
   });
   Value *rstd = emitInverseRoot(context, square, op.eps);
-  context.store(op, rstd, context.buffer(op.results[1]), context.row);
-  emitLoop(b, context.count(op.width), [&](Value *column) {
+  context.target.once(context, [&] {
+    context.store(op, rstd, context.buffer(op.results[1]), context.row);
+  });
+  context.columns(op.width, [&](Value *column) {
     Value *normal = b.CreateFMul(context.load(x, column), rstd);
     context.store(
         op, b.CreateFMul(normal, emitWeight(context, op, weight, column)), y,
@@ -55,11 +55,11 @@ static void emitRmsNorm(RowContext &context, const RowOp &op) {
 /// dx = rstd * (dy * w - x * rstd^2 * mean(dy * w * x)).
 static void emitRmsNormGrad(RowContext &context, const RowOp &op) {
   IRBuilder<> &b = context.builder;
-  Value *dy = context.rowOf(op.operands[0], op.width);
-  Value *x = context.rowOf(op.operands[1], op.width);
-  Value *weight = context.buffer(op.operands[2]);
+  Place dy = context.rowOf(op.operands[0], op.width);
+  Place x = context.rowOf(op.operands[1], op.width);
+  Place weight = context.buffer(op.operands[2]);
   Value *rstd = context.load(context.buffer(op.operands[3]), context.row);
-  Value *dx = context.rowOf(op.results[0], op.width);
+  Place dx = context.rowOf(op.results[0], op.width);
   auto weighted = [&](Value *column) {
     return b.CreateFMul(context.load(dy, column),
                         emitWeight(context, op, weight, column));
@@ -68,7 +68,7 @@ static void emitRmsNormGrad(RowContext &context, const RowOp &op) {
     return b.CreateFMul(weighted(column), context.load(x, column));
   });
   Value *factor = b.CreateFMul(b.CreateFMul(rstd, rstd), mean);
-  emitLoop(b, context.count(op.width), [&](Value *column) {
+  context.columns(op.width, [&](Value *column) {
     Value *along = b.CreateFMul(context.load(x, column), factor);
     context.store(op,
                   b.CreateFMul(rstd, b.CreateFSub(weighted(column), along)),
@@ -79,10 +79,10 @@ static void emitRmsNormGrad(RowContext &context, const RowOp &op) {
 /// mean and biased variance in two passes; y = (x - mean) * rstd * w + bias.
 static void emitLayerNorm(RowContext &context, const RowOp &op) {
   IRBuilder<> &b = context.builder;
-  Value *x = context.rowOf(op.operands[0], op.width);
-  Value *weight = context.buffer(op.operands[1]);
-  Value *bias = context.buffer(op.operands[2]);
-  Value *y = context.rowOf(op.results[0], op.width);
+  Place x = context.rowOf(op.operands[0], op.width);
+  Place weight = context.buffer(op.operands[1]);
+  Place bias = context.buffer(op.operands[2]);
+  Place y = context.rowOf(op.results[0], op.width);
   Value *mean = emitRowMean(context, op.width, [&](Value *column) {
     return context.load(x, column);
   });
@@ -91,9 +91,11 @@ static void emitLayerNorm(RowContext &context, const RowOp &op) {
     return b.CreateFMul(centred, centred);
   });
   Value *rstd = emitInverseRoot(context, variance, op.eps);
-  context.store(op, mean, context.buffer(op.results[1]), context.row);
-  context.store(op, rstd, context.buffer(op.results[2]), context.row);
-  emitLoop(b, context.count(op.width), [&](Value *column) {
+  context.target.once(context, [&] {
+    context.store(op, mean, context.buffer(op.results[1]), context.row);
+    context.store(op, rstd, context.buffer(op.results[2]), context.row);
+  });
+  context.columns(op.width, [&](Value *column) {
     Value *normal =
         b.CreateFMul(b.CreateFSub(context.load(x, column), mean), rstd);
     Value *scaled = b.CreateFMul(normal, context.load(weight, column));
@@ -106,12 +108,12 @@ static void emitLayerNorm(RowContext &context, const RowOp &op) {
 /// dx = rstd * (g - mean(g) - n * mean(g * n)).
 static void emitLayerNormGrad(RowContext &context, const RowOp &op) {
   IRBuilder<> &b = context.builder;
-  Value *dy = context.rowOf(op.operands[0], op.width);
-  Value *x = context.rowOf(op.operands[1], op.width);
-  Value *weight = context.buffer(op.operands[2]);
+  Place dy = context.rowOf(op.operands[0], op.width);
+  Place x = context.rowOf(op.operands[1], op.width);
+  Place weight = context.buffer(op.operands[2]);
   Value *mean = context.load(context.buffer(op.operands[3]), context.row);
   Value *rstd = context.load(context.buffer(op.operands[4]), context.row);
-  Value *dx = context.rowOf(op.results[0], op.width);
+  Place dx = context.rowOf(op.results[0], op.width);
   auto weighted = [&](Value *column) {
     return b.CreateFMul(context.load(dy, column),
                         context.load(weight, column));
@@ -119,17 +121,16 @@ static void emitLayerNormGrad(RowContext &context, const RowOp &op) {
   auto normal = [&](Value *column) {
     return b.CreateFMul(b.CreateFSub(context.load(x, column), mean), rstd);
   };
-  Values sums = emitCarriedLoop(
-      b, context.count(op.width), {context.real(0), context.real(0)},
-      [&](Value *column, ArrayRef<Value *> carried) -> Values {
+  Values sums = context.target.fold(
+      context, context.count(op.width), {Fold::Sum, Fold::Sum},
+      [&](Value *column) -> Values {
         Value *g = weighted(column);
-        return {context.sum(carried[0], g),
-                context.sum(carried[1], b.CreateFMul(g, normal(column)))};
+        return {g, b.CreateFMul(g, normal(column))};
       });
   Value *width = context.real(static_cast<double>(op.width));
   Value *meanOfG = b.CreateFDiv(sums[0], width);
   Value *meanOfGn = b.CreateFDiv(sums[1], width);
-  emitLoop(b, context.count(op.width), [&](Value *column) {
+  context.columns(op.width, [&](Value *column) {
     Value *centred = b.CreateFSub(weighted(column), meanOfG);
     Value *along = b.CreateFMul(normal(column), meanOfGn);
     context.store(op, b.CreateFMul(rstd, b.CreateFSub(centred, along)), dx,

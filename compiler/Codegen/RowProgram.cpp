@@ -44,6 +44,65 @@ bool reducesRows(RowOpKind kind) {
   return false;
 }
 
+bool isMap(RowOpKind kind) {
+  switch (kind) {
+  case RowOpKind::Add:
+  case RowOpKind::BiasAdd:
+  case RowOpKind::Swiglu:
+  case RowOpKind::SwigluGrad:
+  case RowOpKind::Gelu:
+  case RowOpKind::GeluGrad:
+  case RowOpKind::Relu:
+  case RowOpKind::ReluGrad:
+  case RowOpKind::Scale:
+  case RowOpKind::Softcap:
+  case RowOpKind::SoftcapGrad:
+  case RowOpKind::Fill:
+  case RowOpKind::AddPositions:
+    return true;
+  case RowOpKind::Rope:
+  case RowOpKind::RmsNorm:
+  case RowOpKind::RmsNormGrad:
+  case RowOpKind::LayerNorm:
+  case RowOpKind::LayerNormGrad:
+  case RowOpKind::MaxLogit:
+  case RowOpKind::SumExp:
+  case RowOpKind::TargetLogit:
+  case RowOpKind::SoftmaxGrad:
+  case RowOpKind::TokenLoss:
+  case RowOpKind::ColumnSum:
+  case RowOpKind::RmsNormWeightGrad:
+  case RowOpKind::LayerNormWeightGrad:
+  case RowOpKind::AddPositionsGrad:
+    return false;
+  }
+  return false;
+}
+
+int64_t bytesOf(Element element) {
+  switch (element) {
+  case Element::F32:
+    return 4;
+  case Element::F64:
+    return 8;
+  case Element::BF16:
+    return 2;
+  }
+  return 0;
+}
+
+std::vector<RowGroup> rowGroups(const RowProgram &program) {
+  std::vector<RowGroup> groups;
+  for (size_t op = 0; op < program.ops.size(); ++op) {
+    const bool sumsRows = reducesRows(program.ops[op].kind);
+    if (sumsRows || groups.empty() || groups.back().sumsRows)
+      groups.push_back({op, op + 1, sumsRows});
+    else
+      groups.back().last = op + 1;
+  }
+  return groups;
+}
+
 static double scaledFrequency(double frequency, const RopeScaling &scaling) {
   switch (scaling.kind) {
   case RopeScaling::Kind::None:

@@ -18,7 +18,10 @@
 
 namespace shardwright::codegen {
 
-enum class Element { F32, F64 };
+/// What a buffer stores. Arithmetic is done in f32 or f64: bf16 is read as f32,
+/// and a result is rounded once, to nearest even, when it is stored.
+enum class Element { F32, F64, BF16 };
+int64_t bytesOf(Element element);
 
 /// Activation of a gated unit.
 enum class GateKind { Silu, Gelu, GeluTanh };
@@ -64,6 +67,8 @@ enum class RowOpKind {
 
 /// Whether ops of this kind sum over rows, and so cannot share a row loop.
 bool reducesRows(RowOpKind kind);
+/// Whether column c of the results depends on column c of the operands alone.
+bool isMap(RowOpKind kind);
 
 struct RowOp {
   RowOpKind kind = RowOpKind::Add;
@@ -90,11 +95,25 @@ struct RowOp {
 
 struct RowProgram {
   std::string name; ///< of the function
-  Element element = Element::F32;
+  Element element = Element::F32; ///< of arithmetic: F32 or F64
   int64_t outer = 1, inner = 1;
   int buffers = 0;
   std::vector<RowOp> ops;
+  /// What each buffer stores; empty: all as `element`. Labels are i32, whatever
+  /// stands here.
+  std::vector<Element> storage = {};
+  Element stored(int buffer) const {
+    return storage.empty() ? element : storage[buffer];
+  }
 };
+
+/// Ops [first, last) of a program that run one after the other on each row, or
+/// one op that sums over rows.
+struct RowGroup {
+  size_t first = 0, last = 0;
+  bool sumsRows = false;
+};
+std::vector<RowGroup> rowGroups(const RowProgram &program);
 
 /// How a config scales rotary frequencies.
 struct RopeScaling {

@@ -16,12 +16,22 @@ using namespace llvm;
 
 namespace shardwright::codegen {
 
-static Value *pairsOf(RowContext &context, const RowOp &op) {
-  return context.count(static_cast<int64_t>(op.inverseFrequencies.size()));
+static int64_t pairsOf(const RowOp &op) {
+  return static_cast<int64_t>(op.inverseFrequencies.size());
+}
+
+void makeRopeTables(RowContext &context, size_t first, size_t last) {
+  context.ropeTables.resize(context.program.ops.size());
+  for (size_t op = first; op < last; ++op)
+    if (context.program.ops[op].kind == RowOpKind::Rope) {
+      const int64_t pairs = pairsOf(context.program.ops[op]);
+      context.ropeTables[op] = {context.target.table(context, pairs),
+                                context.target.table(context, pairs)};
+    }
 }
 
 static GlobalVariable *frequencyTable(RowContext &context, const RowOp &op) {
-  Module &module = *context.function->getParent();
+  Module &module = context.module();
   Constant *table = ConstantDataArray::get(
       module.getContext(), ArrayRef<double>(op.inverseFrequencies));
   auto *global =
@@ -39,14 +49,13 @@ void emitRopeTables(RowContext &context, size_t number) {
   GlobalVariable *frequencies = frequencyTable(context, op);
   Value *position = b.CreateSIToFP(
       b.CreateAdd(context.positionOrigin, context.outer), b.getDoubleTy());
-  emitLoop(b, pairsOf(context, op), [&, cosines = cosines,
-                                              sines = sines](Value *pair) {
+  context.columns(pairsOf(op), [&, cosines = cosines,
+                                sines = sines](Value *pair) {
     Value *frequency = b.CreateLoad(
         b.getDoubleTy(),
         b.CreateInBoundsGEP(b.getDoubleTy(), frequencies, pair));
-    Value *angle = b.CreateFMul(position, frequency);
-    Value *cosine = context.call(Intrinsic::cos, angle);
-    Value *sine = context.call(Intrinsic::sin, angle);
+    auto [cosine, sine] =
+        context.target.cosSin(b, b.CreateFMul(position, frequency));
     if (op.inverse)
       sine = b.CreateFNeg(sine);
     if (op.scale != 1) {
@@ -58,8 +67,8 @@ void emitRopeTables(RowContext &context, size_t number) {
       cosine = b.CreateFPTrunc(cosine, context.type);
       sine = b.CreateFPTrunc(sine, context.type);
     }
-    b.CreateStore(cosine, context.at(cosines, pair));
-    b.CreateStore(sine, context.at(sines, pair));
+    context.store(cosine, context.at(cosines, pair));
+    context.store(sine, context.at(sines, pair));
   });
 }
 
@@ -67,41 +76,42 @@ void emitRope(RowContext &context, size_t number) {
   IRBuilder<> &b = context.builder;
   const RowOp &op = context.program.ops[number];
   auto [cosines, sines] = context.ropeTables[number];
-  Value *x = context.rowOf(op.operands[0], op.width);
-  Value *y = context.rowOf(op.results[0], op.width);
-  Value *half = pairsOf(context, op);
-  const int64_t rotated = 2 * op.inverseFrequencies.size();
-  emitLoop(
-      b, context.count(op.width / op.headDim),
-      [&, cosines = cosines, sines = sines](Value *head) {
-        Value *start = b.CreateMul(head, context.count(op.headDim));
-        Value *lowX = context.at(x, start), *lowY = context.at(y, start);
-        Value *apart = op.interleaved ? context.count(1) : half;
-        Value *highX = context.at(lowX, apart);
-        Value *highY = context.at(lowY, apart);
-        emitLoop(b, half, [&](Value *pair) {
-          Value *column =
-              op.interleaved ? b.CreateMul(pair, context.count(2)) : pair;
-          Value *low = context.load(lowX, column);
-          Value *high = context.load(highX, column);
-          Value *cosine = context.load(cosines, pair);
-          Value *sine = context.load(sines, pair);
-          context.store(op,
-                        b.CreateFSub(b.CreateFMul(low, cosine),
-                                     b.CreateFMul(high, sine)),
-                        lowY, column);
-          context.store(op,
-                        b.CreateFAdd(b.CreateFMul(high, cosine),
-                                     b.CreateFMul(low, sine)),
-                        highY, column);
-        });
-        if (rotated < op.headDim)
-          emitLoop(b, context.count(rotated), context.count(op.headDim),
-                   [&](Value *column) {
-                     context.store(op, context.load(lowX, column), lowY,
-                                   column);
-                   });
+  Place x = context.rowOf(op.operands[0], op.width);
+  Place y = context.rowOf(op.results[0], op.width);
+  const int64_t heads = op.width / op.headDim, pairs = pairsOf(op);
+  auto start = [&](Value *head) {
+    return b.CreateMul(head, context.count(op.headDim));
+  };
+  context.target.headColumns(
+      context, heads, 0, pairs,
+      [&, cosines = cosines, sines = sines](Value *head, Value *pair) {
+        Place lowX = context.at(x, start(head));
+        Place lowY = context.at(y, start(head));
+        Value *apart = context.count(op.interleaved ? 1 : pairs);
+        Place highX = context.at(lowX, apart);
+        Place highY = context.at(lowY, apart);
+        Value *column =
+            op.interleaved ? b.CreateMul(pair, context.count(2)) : pair;
+        Value *low = context.load(lowX, column);
+        Value *high = context.load(highX, column);
+        Value *cosine = context.load(cosines, pair);
+        Value *sine = context.load(sines, pair);
+        context.store(op,
+                      b.CreateFSub(b.CreateFMul(low, cosine),
+                                   b.CreateFMul(high, sine)),
+                      lowY, column);
+        context.store(op,
+                      b.CreateFAdd(b.CreateFMul(high, cosine),
+                                   b.CreateFMul(low, sine)),
+                      highY, column);
       });
+  if (2 * pairs < op.headDim)
+    context.target.headColumns(
+        context, heads, 2 * pairs, op.headDim,
+        [&](Value *head, Value *column) {
+          context.store(op, context.load(context.at(x, start(head)), column),
+                        context.at(y, start(head)), column);
+        });
 }
 
 } // namespace shardwright::codegen
