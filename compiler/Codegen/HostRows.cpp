@@ -54,10 +54,17 @@ public:
 private:
   void emitGroup(const RowGroup &group);
   void emitRowSum(const RowOp &op);
+  /// Columns [first, last) of what starts at `place`, or at `offset` of it.
+  struct Columns {
+    Place place;
+    Value *first, *last;
+    Value *offset = nullptr;
+  };
   void emitRowsTogether(const RowOp &op, Value *start, int64_t together,
-                        Place destination);
+                        const Columns &to);
+  void emitSums(const RowOp &op, Value *start, int64_t rows, const Columns &to);
   void emitColumns(const RowOp &op, Value *start, int64_t rows,
-                   Place destination);
+                   const Columns &to);
   void emitZeros(Place place, Value *elements);
   /// A loop over the units to do, of which there are `extent`.
   void emitUnits(int64_t extent, function_ref<void(Value *)> body);
@@ -146,15 +153,15 @@ void HostRows::emitZeros(Place place, Value *elements) {
       MaybeAlign());
 }
 
-/// destination[column] += rows [start, start + together) of the op.
+/// to[column] += rows [start, start + together) of the op.
 void HostRows::emitRowsTogether(const RowOp &op, Value *start,
-                                int64_t together, Place destination) {
+                                int64_t together, const Columns &to) {
   RowContext context = contextOf(builder, target, program, function);
   SmallVector<SummedRow> rows;
   for (int64_t i = 0; i < together; ++i)
     rows.push_back(
         summedRow(context, op, builder.CreateAdd(start, context.count(i))));
-  auto addTo = [&](Value *column) {
+  emitLoop(builder, to.first, to.last, [&](Value *column) {
     SmallVector<Value *> terms;
     for (const SummedRow &row : rows)
       terms.push_back(emitSummand(context, op, row, column));
@@ -166,19 +173,16 @@ void HostRows::emitRowsTogether(const RowOp &op, Value *start,
         next.push_back(terms.back());
       terms = next;
     }
-    Place place = context.at(destination, column);
+    Place place = context.at(
+        to.place, to.offset ? builder.CreateSub(column, to.offset) : column);
     context.store(builder.CreateFAdd(context.load(place), terms.front()),
                   place);
-  };
-  if (op.kind == RowOpKind::AddPositionsGrad) // whose units are positions
-    emitLoop(builder, context.count(op.width), addTo);
-  else
-    emitUnits(op.width, addTo);
+  });
 }
 
-/// destination += rows [start, start + rows).
-void HostRows::emitColumns(const RowOp &op, Value *start, int64_t rows,
-                           Place destination) {
+/// to[column] += rows [start, start + rows).
+void HostRows::emitSums(const RowOp &op, Value *start, int64_t rows,
+                        const Columns &to) {
   const int64_t blocks = rows / kRowsTogether;
   auto number = [&](int64_t value) { return builder.getInt64(value); };
   if (blocks > 0)
@@ -187,12 +191,42 @@ void HostRows::emitColumns(const RowOp &op, Value *start, int64_t rows,
           op,
           builder.CreateAdd(start,
                             builder.CreateMul(block, number(kRowsTogether))),
-          kRowsTogether, destination);
+          kRowsTogether, to);
     });
   if (rows % kRowsTogether > 0)
     emitRowsTogether(op,
                      builder.CreateAdd(start, number(blocks * kRowsTogether)),
-                     rows % kRowsTogether, destination);
+                     rows % kRowsTogether, to);
+}
+
+/// As emitSums. What is stored as bf16 is summed in f32, some columns at a
+/// time, so that it is rounded once.
+void HostRows::emitColumns(const RowOp &op, Value *start, int64_t rows,
+                           const Columns &to) {
+  if (to.place.element != Element::BF16)
+    return emitSums(op, start, rows, to);
+  constexpr int64_t together = 256;
+  RowContext context = contextOf(builder, target, program, function);
+  Place sums = target.table(context, together);
+  emitStridedLoop(
+      builder, to.first, to.last, together, {},
+      [&](Value *tile, ArrayRef<Value *>) {
+        Value *end = builder.CreateBinaryIntrinsic(
+            Intrinsic::smin, to.last,
+            builder.CreateAdd(tile, context.count(together)));
+        auto sum = [&](Value *column) {
+          return context.at(sums, builder.CreateSub(column, tile));
+        };
+        emitLoop(builder, tile, end, [&](Value *column) {
+          context.store(context.load(to.place, column), sum(column));
+        });
+        emitSums(op, start, rows, {sums, tile, end, tile});
+        emitLoop(builder, tile, end, [&](Value *column) {
+          context.store(context.load(sum(column)),
+                        context.at(to.place, column));
+        });
+        return Values();
+      });
 }
 
 void HostRows::emitRowSum(const RowOp &op) {
@@ -201,12 +235,12 @@ void HostRows::emitRowSum(const RowOp &op) {
     return emitTokenLoss(context, op);
   Place destination = context.buffer(op.results[0]);
   if (op.kind != RowOpKind::AddPositionsGrad) {
-    if (!op.accumulate) {
-      Value *start = first ? first : context.count(0);
-      Value *end = last ? last : context.count(op.width);
-      emitZeros(context.at(destination, start), builder.CreateSub(end, start));
-    }
-    return emitColumns(op, context.count(0), context.rows(), destination);
+    const Columns columns{destination, first ? first : context.count(0),
+                          last ? last : context.count(op.width)};
+    if (!op.accumulate)
+      emitZeros(context.at(destination, columns.first),
+                builder.CreateSub(columns.last, columns.first));
+    return emitColumns(op, context.count(0), context.rows(), columns);
   }
   if (!op.accumulate)
     emitZeros(destination, context.count(op.tableRows * op.width));
@@ -214,7 +248,8 @@ void HostRows::emitRowSum(const RowOp &op) {
     context.outer = outer;
     emitColumns(op, builder.CreateMul(outer, context.count(program.inner)),
                 program.inner,
-                context.at(destination, emitTableRow(context, op)));
+                {context.at(destination, emitTableRow(context, op)),
+                 context.count(0), context.count(op.width)});
   });
 }
 

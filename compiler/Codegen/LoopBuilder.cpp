@@ -5,10 +5,10 @@ using namespace llvm;
 
 namespace shardwright::codegen {
 
-static Values
-emitLoopFrom(IRBuilder<> &builder, Value *first, Value *count,
-             ArrayRef<Value *> initial,
-             function_ref<Values(Value *, ArrayRef<Value *>)> body) {
+Values
+emitStridedLoop(IRBuilder<> &builder, Value *first, Value *count, int64_t step,
+                ArrayRef<Value *> initial,
+                function_ref<Values(Value *, ArrayRef<Value *>)> body) {
   LLVMContext &context = builder.getContext();
   BasicBlock *before = builder.GetInsertBlock();
   Function *function = before->getParent();
@@ -33,7 +33,7 @@ emitLoopFrom(IRBuilder<> &builder, Value *first, Value *count,
   builder.SetInsertPoint(inside);
   Values next = body(index, carried);
   assert(next.size() == phis.size() && "the body returns what it carries");
-  Value *increment = builder.CreateAdd(index, builder.getInt64(1), "next",
+  Value *increment = builder.CreateAdd(index, builder.getInt64(step), "next",
                                        /*HasNUW=*/true, /*HasNSW=*/true);
   BasicBlock *latch = builder.GetInsertBlock();
   builder.CreateBr(header);
@@ -52,17 +52,30 @@ void emitLoop(IRBuilder<> &builder, Value *count,
 
 void emitLoop(IRBuilder<> &builder, Value *first, Value *count,
               function_ref<void(Value *)> body) {
-  emitLoopFrom(builder, first, count, {},
-               [&](Value *index, ArrayRef<Value *>) {
-                 body(index);
-                 return Values();
-               });
+  emitStridedLoop(builder, first, count, 1, {},
+                  [&](Value *index, ArrayRef<Value *>) {
+                    body(index);
+                    return Values();
+                  });
 }
 
 Values emitCarriedLoop(IRBuilder<> &builder, Value *count,
                        ArrayRef<Value *> initial,
                        function_ref<Values(Value *, ArrayRef<Value *>)> body) {
-  return emitLoopFrom(builder, builder.getInt64(0), count, initial, body);
+  return emitStridedLoop(builder, builder.getInt64(0), count, 1, initial,
+                         body);
+}
+
+void emitIf(IRBuilder<> &builder, Value *condition, function_ref<void()> body) {
+  LLVMContext &context = builder.getContext();
+  Function *function = builder.GetInsertBlock()->getParent();
+  BasicBlock *then = BasicBlock::Create(context, "then", function);
+  BasicBlock *after = BasicBlock::Create(context, "after", function);
+  builder.CreateCondBr(condition, then, after);
+  builder.SetInsertPoint(then);
+  body();
+  builder.CreateBr(after);
+  builder.SetInsertPoint(after);
 }
 
 } // namespace shardwright::codegen

@@ -29,6 +29,18 @@ Values emitCarriedLoop(
                               llvm::ArrayRef<llvm::Value *> carried)>
         body);
 
+/// As above from `first` on, in steps of `step`.
+Values emitStridedLoop(
+    llvm::IRBuilder<> &builder, llvm::Value *first, llvm::Value *count,
+    int64_t step, llvm::ArrayRef<llvm::Value *> initial,
+    llvm::function_ref<Values(llvm::Value *index,
+                              llvm::ArrayRef<llvm::Value *> carried)>
+        body);
+
+/// Emits `if (condition) body()`.
+void emitIf(llvm::IRBuilder<> &builder, llvm::Value *condition,
+            llvm::function_ref<void()> body);
+
 } // namespace shardwright::codegen
 
 #endif // SHARDWRIGHT_COMPILER_CODEGEN_LOOPBUILDER_H

@@ -6,6 +6,18 @@
 
 namespace shardwright::codegen {
 
+static Element elementOf(int32_t dtype) {
+  switch (dtype) {
+  case SW_RT_F64:
+    return Element::F64;
+  case SW_RT_BF16:
+    return Element::BF16;
+  default:
+    assert(dtype == SW_RT_F32 && "the driver refuses other dtypes");
+    return Element::F32;
+  }
+}
+
 mlir::LogicalResult emitModule(mlir::ModuleOp source, llvm::Module &target) {
   mlir::FailureOr<ProgramTable> table = readProgramTable(source);
   auto mesh = source->getAttrOfType<plan::MeshAttr>(plan::kMeshAttr);
@@ -31,8 +43,9 @@ mlir::LogicalResult emitModule(mlir::ModuleOp source, llvm::Module &target) {
     if (mlir::failed(
             FunctionEmitter(function, mesh, kernels, target).run()))
       return mlir::failure();
-  emitUpdate(table->rest.compute_dtype == SW_RT_F64 ? Element::F64
-                                                    : Element::F32,
+  const sw_rt_program &rest = table->rest;
+  emitUpdate({elementOf(rest.master_dtype), elementOf(rest.grad_dtype),
+              elementOf(rest.param_dtype)},
              table->update, target);
   emitProgramTables(*table, target);
   return mlir::success();

@@ -1,6 +1,6 @@
 //===- Update.cpp - The AdamW update of a bucket --------------------------===//
-#include "compiler/Codegen/LoopBuilder.h"
-#include "compiler/Codegen/RowEmitter.h"
+#include "compiler/Codegen/DeviceStepBuilder.h"
+#include "compiler/Codegen/HostTarget.h"
 
 #include "llvm/IR/Verifier.h"
 
@@ -21,13 +21,86 @@ enum UpdateScalar {
   UpdateScalars
 };
 
-Function *emitUpdate(Element element, const std::string &name, Module &module) {
-  LLVMContext &context = module.getContext();
-  IRBuilder<> b(context);
+/// Order of the addresses; `count` follows, then the address of the scalars.
+enum UpdateBuffer { Master, FirstMoment, SecondMoment, Gradient, Parameter };
+
+namespace {
+
+/// The formula of one element, with the scalars loaded before.
+class UpdateFormula {
+public:
+  UpdateFormula(RowContext &context, Value *scalars) : context(context) {
+    IRBuilder<> &b = context.builder;
+    Type *f64 = b.getDoubleTy();
+    auto narrow = [&](Value *value) {
+      return context.type == f64 ? value : b.CreateFPTrunc(value, context.type);
+    };
+    Value *one = ConstantFP::get(f64, 1);
+    for (unsigned i = 0; i < UpdateScalars; ++i)
+      scalar.push_back(b.CreateLoad(
+          f64, b.CreateInBoundsGEP(f64, scalars, b.getInt64(i))));
+    rest1 = narrow(b.CreateFSub(one, scalar[Beta1]));
+    rest2 = narrow(b.CreateFSub(one, scalar[Beta2]));
+    for (Value *&value : scalar)
+      value = narrow(value);
+  }
+
+  void emit(Value *i) {
+    IRBuilder<> &b = context.builder;
+    auto load = [&](UpdateBuffer number) {
+      return context.load(context.buffer(number), i);
+    };
+    auto store = [&](Value *value, UpdateBuffer number) {
+      context.store(value, context.at(context.buffer(number), i));
+    };
+    Value *g = b.CreateFMul(load(Gradient), scalar[GradientScale]);
+    Value *newM = b.CreateFAdd(b.CreateFMul(scalar[Beta1], load(FirstMoment)),
+                               b.CreateFMul(rest1, g));
+    Value *newV =
+        b.CreateFAdd(b.CreateFMul(scalar[Beta2], load(SecondMoment)),
+                     b.CreateFMul(rest2, b.CreateFMul(g, g)));
+    Value *root = b.CreateUnaryIntrinsic(
+        Intrinsic::sqrt, b.CreateFDiv(newV, scalar[Correction2]));
+    Value *step = b.CreateFDiv(b.CreateFDiv(newM, scalar[Correction1]),
+                               b.CreateFAdd(root, scalar[Epsilon]));
+    Value *old = load(Master);
+    Value *direction = b.CreateFAdd(step, b.CreateFMul(scalar[Decay], old));
+    Value *next =
+        b.CreateFSub(old, b.CreateFMul(scalar[LearningRate], direction));
+    store(newM, FirstMoment);
+    store(newV, SecondMoment);
+    store(next, Master);
+    store(next, Parameter);
+  }
+
+private:
+  RowContext &context;
+  SmallVector<Value *> scalar;
+  Value *rest1, *rest2;
+};
+
+} // namespace
+
+static RowProgram bufferTypes(const UpdateTypes &types) {
+  RowProgram program;
+  program.element = types.master;
+  program.buffers = Parameter + 1;
+  program.storage = {types.master, types.master, types.master, types.gradient,
+                     types.parameter};
+  return program;
+}
+
+static void setFlags(IRBuilder<> &builder) {
   FastMathFlags flags;
   flags.setAllowContract();
-  b.setFastMathFlags(flags);
-  Type *type = element == Element::F64 ? b.getDoubleTy() : b.getFloatTy();
+  builder.setFastMathFlags(flags);
+}
+
+Function *emitUpdate(const UpdateTypes &types, const std::string &name,
+                     Module &module) {
+  LLVMContext &llvmContext = module.getContext();
+  IRBuilder<> b(llvmContext);
+  setFlags(b);
   Type *pointer = b.getPtrTy();
   auto *function = Function::Create(
       FunctionType::get(b.getVoidTy(),
@@ -38,52 +111,49 @@ Function *emitUpdate(Element element, const std::string &name, Module &module) {
   function->setDoesNotThrow();
   for (unsigned argument : {0u, 1u, 2u, 3u, 4u, 6u})
     function->addParamAttr(argument, Attribute::NoAlias);
-  Value *master = function->getArg(0), *m = function->getArg(1),
-        *v = function->getArg(2), *gradient = function->getArg(3),
-        *parameter = function->getArg(4), *count = function->getArg(5);
-
-  b.SetInsertPoint(BasicBlock::Create(context, "entry", function));
-  SmallVector<Value *> scalar;
-  auto narrow = [&](Value *value) {
-    return element == Element::F64 ? value : b.CreateFPTrunc(value, type);
-  };
-  Value *one = ConstantFP::get(b.getDoubleTy(), 1);
-  for (unsigned i = 0; i < UpdateScalars; ++i)
-    scalar.push_back(b.CreateLoad(
-        b.getDoubleTy(),
-        b.CreateInBoundsGEP(b.getDoubleTy(), function->getArg(6),
-                            b.getInt64(i))));
-  Value *rest1 = narrow(b.CreateFSub(one, scalar[Beta1]));
-  Value *rest2 = narrow(b.CreateFSub(one, scalar[Beta2]));
-  for (Value *&value : scalar)
-    value = narrow(value);
-
-  emitLoop(b, count, [&](Value *i) {
-    auto at = [&](Value *base) { return b.CreateInBoundsGEP(type, base, i); };
-    auto load = [&](Value *base) { return b.CreateLoad(type, at(base)); };
-    Value *g = b.CreateFMul(load(gradient), scalar[GradientScale]);
-    Value *newM = b.CreateFAdd(b.CreateFMul(scalar[Beta1], load(m)),
-                               b.CreateFMul(rest1, g));
-    Value *newV =
-        b.CreateFAdd(b.CreateFMul(scalar[Beta2], load(v)),
-                     b.CreateFMul(rest2, b.CreateFMul(g, g)));
-    Value *root = b.CreateUnaryIntrinsic(
-        Intrinsic::sqrt, b.CreateFDiv(newV, scalar[Correction2]));
-    Value *step = b.CreateFDiv(b.CreateFDiv(newM, scalar[Correction1]),
-                               b.CreateFAdd(root, scalar[Epsilon]));
-    Value *old = load(master);
-    Value *direction =
-        b.CreateFAdd(step, b.CreateFMul(scalar[Decay], old));
-    Value *next =
-        b.CreateFSub(old, b.CreateFMul(scalar[LearningRate], direction));
-    b.CreateStore(newM, at(m));
-    b.CreateStore(newV, at(v));
-    b.CreateStore(next, at(master));
-    b.CreateStore(next, at(parameter));
-  });
+  b.SetInsertPoint(BasicBlock::Create(llvmContext, "entry", function));
+  const RowProgram program = bufferTypes(types);
+  HostTarget target;
+  RowContext context{b,
+                     target,
+                     program,
+                     function,
+                     types.master == Element::F64 ? b.getDoubleTy()
+                                                  : b.getFloatTy(),
+                     nullptr,
+                     nullptr};
+  UpdateFormula formula(context, function->getArg(6));
+  emitLoop(b, function->getArg(5), [&](Value *i) { formula.emit(i); });
   b.CreateRetVoid();
   assert(!verifyFunction(*function, &errs()) && "the update is invalid IR");
   return function;
+}
+
+DeviceUpdate emitDeviceUpdate(const UpdateTypes &types, const std::string &name,
+                              Module &module) {
+  assert(types.master == Element::F32 && "device arithmetic is f32");
+  constexpr int64_t threads = 256, elements = 1024;
+  DeviceUpdate update{entryName(name), threads, elements};
+  LLVMContext &llvmContext = module.getContext();
+  Type *pointer = PointerType::get(llvmContext, 0);
+  Function *function = addEntry(module, update.entry,
+                                {pointer, pointer, pointer, pointer, pointer,
+                                 Type::getInt64Ty(llvmContext), pointer},
+                                threads);
+  IRBuilder<> b(&function->getEntryBlock());
+  setFlags(b);
+  const RowProgram program = bufferTypes(types);
+  DeviceTarget target(b, threads);
+  RowContext context{b,           target,  program, function,
+                     b.getFloatTy(), nullptr, nullptr};
+  UpdateFormula formula(context, function->getArg(6));
+  target.setSpan(b.CreateMul(target.block(), context.count(elements)),
+                 elements);
+  target.columns(context, context.count(0), function->getArg(5),
+                 [&](Value *i) { formula.emit(i); });
+  b.CreateRetVoid();
+  assert(!verifyFunction(*function, &errs()) && "the update is invalid IR");
+  return update;
 }
 
 } // namespace shardwright::codegen

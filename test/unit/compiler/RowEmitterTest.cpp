@@ -5,6 +5,7 @@
 // libmvec is good to 4 ulp), f32 kernels to 1e-5.
 //
 //===----------------------------------------------------------------------===//
+#include "DeviceRun.h"
 #include "RowRun.h"
 
 #include "compiler/Codegen/RowEmitter.h"
@@ -24,7 +25,9 @@ namespace {
 struct Size {
   int64_t outer, inner, width;
 };
-constexpr Size kSizes[] = {{1, 1, 1}, {3, 2, 7}, {5, 3, 65}, {2, 4, 132}};
+/// The last: many blocks of a GPU, sums over rows in parts.
+constexpr Size kSizes[] = {
+    {1, 1, 1}, {3, 2, 7}, {5, 3, 65}, {2, 4, 132}, {67, 2, 300}};
 constexpr Element kElements[] = {Element::F64, Element::F32};
 
 std::vector<double> randoms(size_t count, unsigned seed, double low = -2,
@@ -52,41 +55,89 @@ RowRun oneOp(Element element, Size size, RowOp op,
   return run;
 }
 
-/// Runs, and compares every buffer with what `reference` makes of the inputs.
+/// Compares every buffer with what a reference made of the inputs. What is
+/// stored as bf16 was rounded once or, in a group of ops, some times.
 void compareBuffers(const RowRun &run, const Buffers &expected,
                     const Buffers &actual) {
-  const double tolerance =
-      run.program.element == Element::F64 ? 1e-12 : 1e-5;
   for (size_t b = 0; b < expected.size(); ++b) {
     if (run.labels.count(static_cast<int>(b)))
       continue;
+    const bool isNarrow =
+        run.program.stored(static_cast<int>(b)) == Element::BF16;
+    const double tolerance = isNarrow ? 0x1p-8
+                             : run.program.element == Element::F64 ? 1e-12
+                                                                   : 1e-5;
     double largest = 1e-3;
     for (double value : expected[b])
       if (std::isfinite(value))
         largest = std::max(largest, std::fabs(value));
     REQUIRE(actual[b].size() == expected[b].size());
+    size_t worst = 0, unequal = 0;
+    double distance = 0;
     for (size_t i = 0; i < expected[b].size(); ++i) {
-      INFO("buffer " << b << " element " << i << " outer "
-                     << run.program.outer << " inner " << run.program.inner
-                     << " width " << run.program.ops[0].width);
-      if (std::isfinite(expected[b][i]))
-        REQUIRE(actual[b][i] ==
-                Approx(expected[b][i]).margin(tolerance * largest).epsilon(0));
-      else
-        REQUIRE(actual[b][i] == expected[b][i]);
+      const double here = std::isfinite(expected[b][i])
+                              ? std::fabs(actual[b][i] - expected[b][i])
+                          : actual[b][i] == expected[b][i] ? 0
+                                                           : INFINITY;
+      unequal += !(here <= tolerance * largest); // NaN too
+      if (!(here <= distance)) {
+        worst = i;
+        distance = here;
+      }
     }
+    INFO("buffer " << b << " of outer " << run.program.outer << " inner "
+                   << run.program.inner << " width "
+                   << run.program.ops[0].width << ": worst at " << worst
+                   << ", " << actual[b][worst] << " for "
+                   << expected[b][worst]);
+    REQUIRE(unequal == 0);
   }
 }
 
-/// Compares a run of the whole program, and one of its units in ranges.
-void compare(const RowRun &run,
-             const std::function<void(Buffers &)> &reference) {
+/// Compares device code, which must give the same bits with its threads in any
+/// order.
+void compareDevice(const RowRun &run, const Buffers &expected) {
+  const std::vector<Buffers> actual = executeOnDevice(run);
+  compareBuffers(run, expected, actual[0]);
+  for (const Buffers &other : actual)
+    REQUIRE(other == actual[0]);
+}
+
+/// Compares a run of the whole program, one of its units in ranges, and its
+/// device code.
+void compareAll(const RowRun &run,
+                const std::function<void(Buffers &)> &reference) {
   Buffers expected = run.buffers;
   reference(expected);
   compareBuffers(run, expected, execute(run));
-  if (const int64_t extent = rowUnits(run.program).extent)
+  const int64_t extent = rowUnits(run.program).extent;
+  if (extent > 0 && run.program.storage.empty())
     compareBuffers(run, expected,
                    executeInRanges(run, std::max<int64_t>(1, extent / 3)));
+  if (run.program.element == Element::F32) // the arithmetic of devices
+    compareDevice(run, expected);
+}
+
+/// To bf16, ties to even, by the value: the spacing of numbers of x's exponent.
+double toBf16(double x) {
+  if (x == 0 || !std::isfinite(x))
+    return x;
+  const double spacing = std::ldexp(1, std::ilogb(x) - 7);
+  return std::nearbyint(x / spacing) * spacing;
+}
+
+/// As the run says; if that is f32, with all buffers in bf16 too.
+void compare(const RowRun &run,
+             const std::function<void(Buffers &)> &reference) {
+  compareAll(run, reference);
+  if (run.program.element != Element::F32 || !run.program.storage.empty())
+    return;
+  RowRun narrow = run;
+  narrow.program.storage.assign(run.program.buffers, Element::BF16);
+  for (std::vector<double> &buffer : narrow.buffers)
+    for (double &value : buffer)
+      value = toBf16(value);
+  compareAll(narrow, reference);
 }
 
 TEST_CASE("programs are cut into ranges that are worth a thread") {
@@ -133,6 +184,26 @@ TEST_CASE("add adds, and accumulates when told") {
       });
     }
   });
+}
+
+// By hand: 1 + 2^-8 lies half-way between 1 and 1 + 2^-7 and goes to the even
+// 1; 1 + 3 * 2^-8 half-way between 1 + 2^-7 and 1 + 2^-6, and goes to 1 + 2^-6.
+TEST_CASE("results are rounded to bf16 once, to nearest, ties to even") {
+  RowRun run = oneOp(Element::F32, {1, 1, 6}, {RowOpKind::Add, {0, 1}, {2}},
+                     {6, 6, 6});
+  run.program.storage = {Element::F32, Element::BF16, Element::BF16};
+  run.buffers[0] = {0x1p-8, 0x3p-8, 0x1.0002p-8, 3e38, NAN, -INFINITY};
+  run.buffers[1] = {1, 1, 1, 0x1.fep127, 1, 1};
+  std::vector<Buffers> results = executeOnDevice(run);
+  results.push_back(execute(run));
+  for (const Buffers &result : results) {
+    CHECK(result[2][0] == 1);
+    CHECK(result[2][1] == 1 + 0x1p-6);
+    CHECK(result[2][2] == 1 + 0x1p-7);
+    CHECK(result[2][3] == INFINITY);
+    CHECK(std::isnan(result[2][4]));
+    CHECK(result[2][5] == -INFINITY);
+  }
 }
 
 TEST_CASE("bias_add adds one vector to every row") {
@@ -605,8 +676,16 @@ TEST_CASE("the AdamW update, with and without decay") {
         buffers[2] = randoms(count, 3, 0, 2); // v is a mean of squares
         const std::vector<double> s{0.01, 0.9, 0.95, 1e-8, decay,
                                     0.5,  0.1, 0.05};
-        const Buffers actual = executeUpdate(element, buffers, s);
+        const UpdateTypes types{element, element, element};
         const double tolerance = element == Element::F64 ? 1e-13 : 1e-5;
+        std::vector<Buffers> results = {executeUpdate(types, buffers, s)};
+        if (element == Element::F32) {
+          results.push_back(executeUpdateOnDevice(types, buffers, s));
+          results.push_back(executeUpdate({element, element, Element::BF16},
+                                          buffers, s));
+          results.push_back(executeUpdateOnDevice(
+              {element, element, Element::BF16}, buffers, s));
+        }
         for (int64_t i = 0; i < count; ++i) {
           const double g = buffers[3][i] * s[5];
           const double m = s[1] * buffers[1][i] + (1 - s[1]) * g;
@@ -615,11 +694,16 @@ TEST_CASE("the AdamW update, with and without decay") {
               buffers[0][i] -
               s[0] * ((m / s[6]) / (std::sqrt(v / s[7]) + s[3]) +
                       s[4] * buffers[0][i]);
-          CHECK(actual[1][i] == Approx(m).margin(tolerance));
-          CHECK(actual[2][i] == Approx(v).margin(tolerance));
-          CHECK(actual[0][i] == Approx(master).margin(tolerance));
-          CHECK(actual[4][i] == actual[0][i]);
-          CHECK(actual[3][i] == buffers[3][i]);
+          for (size_t run = 0; run < results.size(); ++run) {
+            const Buffers &actual = results[run];
+            const bool isNarrow = run >= 2;
+            CHECK(actual[1][i] == Approx(m).margin(tolerance));
+            CHECK(actual[2][i] == Approx(v).margin(tolerance));
+            CHECK(actual[0][i] == Approx(master).margin(tolerance));
+            CHECK(actual[4][i] ==
+                  (isNarrow ? toBf16(actual[0][i]) : actual[0][i]));
+            CHECK(actual[3][i] == buffers[3][i]);
+          }
         }
       }
 }

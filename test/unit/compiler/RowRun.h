@@ -2,6 +2,7 @@
 #ifndef SHARDWRIGHT_TEST_UNIT_COMPILER_ROWRUN_H
 #define SHARDWRIGHT_TEST_UNIT_COMPILER_ROWRUN_H
 
+#include "compiler/Codegen/RowEmitter.h"
 #include "compiler/Codegen/RowProgram.h"
 
 #include <map>
@@ -31,7 +32,7 @@ Buffers executeInRanges(const RowRun &run, int64_t grain);
 std::string optimizedText(const RowProgram &program);
 
 /// AdamW update of buffers master, m, v, grad, param.
-Buffers executeUpdate(Element element, const Buffers &buffers,
+Buffers executeUpdate(const UpdateTypes &types, const Buffers &buffers,
                       const std::vector<double> &scalars);
 
 } // namespace shardwright::codegen
