@@ -22,6 +22,8 @@ const GpuArch *gpuArchNamed(const std::string &name) {
   return nullptr;
 }
 
+ArrayRef<GpuArch> gpuArchs() { return kArchs; }
+
 std::string gpuArchNames() {
   std::string names;
   for (const GpuArch &arch : kArchs)

@@ -21,6 +21,8 @@ struct GpuArch {
 const GpuArch *gpuArchNamed(const std::string &name);
 /// Their names, for messages: "sm_80, sm_90, sm_100".
 std::string gpuArchNames();
+/// All of them.
+llvm::ArrayRef<GpuArch> gpuArchs();
 
 /// Target machine of a GPU; null with `failure` set if LLVM does not know it.
 std::unique_ptr<llvm::TargetMachine> makeGpuMachine(const GpuArch &arch,

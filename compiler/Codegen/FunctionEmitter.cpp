@@ -1,8 +1,6 @@
 //===- FunctionEmitter.cpp - rt.func to LLVM IR ---------------------------===//
 #include "compiler/Codegen/FunctionEmitter.h"
 
-#include "compiler/Codegen/LoopBuilder.h"
-
 #include "runtime/include/shardwright_program.h"
 
 using namespace llvm;
@@ -144,10 +142,11 @@ void FunctionEmitter::callChecked(StringRef name, ArrayRef<Value *> arguments) {
 void FunctionEmitter::emitMatmul(rt::MatmulOp op) {
   auto flag = [&](bool value) { return builder.getInt32(value); };
   call("sw_rt_matmul",
-       {context, dtype(op.getDtype()), dtype(op.getDtype()),
+       {context, dtype(op.getDtype()),
+        dtype(op.getResultDtype().value_or(op.getDtype())),
         flag(op.getTransposeA()), flag(op.getTransposeB()), number(op.getM()),
-        number(op.getN()), number(op.getK()), address(op.getA()), address(op.getB()),
-        address(op.getC()), flag(op.getAccumulate())});
+        number(op.getN()), number(op.getK()), address(op.getA()),
+        address(op.getB()), address(op.getC()), flag(op.getAccumulate())});
 }
 
 template <typename OpTy> Value *FunctionEmitter::attentionShape(OpTy op) {
@@ -213,7 +212,8 @@ void FunctionEmitter::emitEmbedding(rt::EmbeddingFwdOp op) {
 
 void FunctionEmitter::emitEmbeddingGrad(rt::EmbeddingBwdOp op) {
   call("sw_rt_embedding_bwd",
-       {context, dtype(op.getDtype()), dtype(op.getDtype()),
+       {context, dtype(op.getDtype()),
+        dtype(op.getTableDtype().value_or(op.getDtype())),
         address(op.getIds()),
         number(op.getTokens()), address(op.getDOutput()),
         origin(op.getAxes(), op.getRows()), number(op.getRows()),
@@ -249,17 +249,22 @@ void FunctionEmitter::emitSlice(rt::SliceOp op) {
   Value *first = builder.CreateInBoundsGEP(
       builder.getInt8Ty(), address(op.getInput()),
       origin(op.getAxes(), op.getPartBytes()));
-  Value *output = address(op.getOutput());
-  emitLoop(builder, number(op.getRows()), [&](Value *row) {
-    auto at = [&](Value *base, int64_t stride) {
-      return builder.CreateInBoundsGEP(
-          builder.getInt8Ty(), base,
-          builder.CreateMul(row, number(stride)));
-    };
-    builder.CreateMemMove(at(output, op.getPartBytes()), MaybeAlign(),
-                          at(first, op.getStrideBytes()), MaybeAlign(),
-                          op.getPartBytes());
-  });
+  callChecked("sw_rt_copy_rows",
+              {context, first, number(op.getStrideBytes()),
+               address(op.getOutput()), number(op.getPartBytes()),
+               number(op.getPartBytes()), number(op.getRows())});
+}
+
+Value *FunctionEmitter::list(ArrayRef<Value *> arguments) {
+  IRBuilder<> entry(&function->getEntryBlock(),
+                    function->getEntryBlock().begin());
+  Value *list = entry.CreateAlloca(
+      ArrayType::get(builder.getPtrTy(), arguments.size()));
+  for (auto [index, argument] : llvm::enumerate(arguments))
+    builder.CreateStore(argument,
+                        builder.CreateConstInBoundsGEP1_64(builder.getPtrTy(),
+                                                           list, index));
+  return list;
 }
 
 mlir::LogicalResult FunctionEmitter::emitLaunch(rt::LaunchOp op) {
@@ -278,21 +283,19 @@ mlir::LogicalResult FunctionEmitter::emitLaunch(rt::LaunchOp op) {
   if (arguments.size() != kernel->second.buffers + 2)
     return op.emitOpError() << "expected the addresses of '@" << op.getKernel()
                             << "', but got " << arguments.size() - 2;
+  if (kernel->second.device) {
+    callChecked("sw_rt_launch",
+                {context, kernel->second.device, list(arguments)});
+    return mlir::success();
+  }
   const RowUnits &units = kernel->second.units;
   if (!units.areWorthThreads()) {
     builder.CreateCall(kernel->second.function, arguments);
     return mlir::success();
   }
-  IRBuilder<> entry(&function->getEntryBlock(),
-                    function->getEntryBlock().begin());
-  Value *list = entry.CreateAlloca(
-      ArrayType::get(builder.getPtrTy(), arguments.size()));
-  for (auto [index, argument] : llvm::enumerate(arguments))
-    builder.CreateStore(argument,
-                        builder.CreateConstInBoundsGEP1_64(builder.getPtrTy(),
-                                                           list, index));
-  call("sw_rt_parallel", {context, kernel->second.function, list,
-                          number(units.extent), number(units.grain)});
+  call("sw_rt_parallel",
+       {context, kernel->second.function, list(arguments),
+        number(units.extent), number(units.grain)});
   return mlir::success();
 }
 

@@ -18,8 +18,10 @@ namespace shardwright::codegen {
 
 /// A kernel in the LLVM module.
 struct EmittedKernel {
-  llvm::Function *function = nullptr; ///< an sw_rt_range if units are worth it
+  /// The host's: an sw_rt_range if units are worth it.
+  llvm::Function *function = nullptr;
   RowUnits units;
+  llvm::Constant *device = nullptr; ///< a device's: address of sw_rt_kernel
   size_t buffers = 0;
   Origin position, column;
 };
@@ -45,6 +47,8 @@ private:
   void emitReduceScatter(rt::ReduceScatterOp op);
   void emitSlice(rt::SliceOp op);
   mlir::LogicalResult emitLaunch(rt::LaunchOp op);
+  /// Address of a list that holds `arguments`.
+  llvm::Value *list(llvm::ArrayRef<llvm::Value *> arguments);
 
   llvm::Value *address(rt::AddrAttr attribute);
   llvm::Value *dtype(mlir::Type type);

@@ -22,6 +22,7 @@ public:
   FailureOr<KernelRows> read();
 
 private:
+  LogicalResult readStorage(Block &body);
   LogicalResult readOp(Operation *op);
   /// Rows of operand `operand` whose last letters are `columns`. With no
   /// letters before them, one row.
@@ -333,24 +334,44 @@ FailureOr<KernelRows> KernelReader::read() {
   }
   result.program.buffers = number;
 
-  Type element;
+  if (failed(readStorage(body)))
+    return failure();
   for (Operation &op : body.without_terminator()) {
-    for (Value value : op.getResults()) {
+    for (Value value : op.getResults())
       if (!buffers.contains(value))
         return op.emitOpError("expected every result to leave the kernel");
-      Type type = typeOf(value).getElementType();
-      if (element && element != type)
-        return op.emitOpError() << "expected elements of type " << element
-                                << " as before in its kernel, but got " << type;
-      element = type;
-    }
     if (failed(readOp(&op)))
       return failure();
   }
-  if (!element || !(element.isF32() || element.isF64()))
-    return kernel.emitOpError() << "expected elements of type f32 or f64";
-  result.program.element = element.isF64() ? Element::F64 : Element::F32;
   return result;
+}
+
+/// What each buffer stores. Arithmetic is f64 if anything is.
+LogicalResult KernelReader::readStorage(Block &body) {
+  RowProgram &program = result.program;
+  SmallVector<Value> values(body.getArguments());
+  values.append(body.getTerminator()->operand_begin(),
+                body.getTerminator()->operand_end());
+  bool hasF64 = false, hasOther = false;
+  for (Value value : values) {
+    Type type = typeOf(value).getElementType();
+    Element &stored = program.storage.emplace_back(Element::F32);
+    if (type.isInteger(32))
+      continue;
+    if (type.isF64())
+      stored = Element::F64;
+    else if (type.isBF16())
+      stored = Element::BF16;
+    else if (!type.isF32())
+      return kernel.emitOpError()
+             << "expected elements of type f32, f64 or bf16, but got " << type;
+    (type.isF64() ? hasF64 : hasOther) = true;
+  }
+  if (hasF64 && hasOther)
+    return kernel.emitOpError()
+           << "expected all elements to be f64 or none, but some are";
+  program.element = hasF64 ? Element::F64 : Element::F32;
+  return success();
 }
 
 FailureOr<KernelRows> readKernel(rt::KernelOp kernel) {

@@ -2,7 +2,11 @@
 #include "compiler/Codegen/ModuleEmitter.h"
 
 #include "compiler/Codegen/FunctionEmitter.h"
+#include "compiler/Codegen/Object.h"
 #include "compiler/Codegen/RowEmitter.h"
+
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Verifier.h"
 
 namespace shardwright::codegen {
 
@@ -18,36 +22,124 @@ static Element elementOf(int32_t dtype) {
   }
 }
 
-mlir::LogicalResult emitModule(mlir::ModuleOp source, llvm::Module &target) {
+namespace {
+
+/// What a module computes by generated code.
+struct Generated {
+  std::vector<KernelRows> kernels;
+  ProgramTable table;
+  UpdateTypes updateTypes;
+};
+
+} // namespace
+
+static mlir::FailureOr<Generated> readGenerated(mlir::ModuleOp source) {
+  Generated result;
   mlir::FailureOr<ProgramTable> table = readProgramTable(source);
-  auto mesh = source->getAttrOfType<plan::MeshAttr>(plan::kMeshAttr);
   if (mlir::failed(table))
     return mlir::failure();
-  if (!mesh)
-    return source.emitOpError("expected 'plan.mesh'");
-
-  EmittedKernels kernels;
+  result.table = std::move(*table);
+  const sw_rt_program &rest = result.table.rest;
+  result.updateTypes = {elementOf(rest.master_dtype),
+                        elementOf(rest.grad_dtype),
+                        elementOf(rest.param_dtype)};
   for (auto kernel : source.getOps<rt::KernelOp>()) {
     mlir::FailureOr<KernelRows> rows = readKernel(kernel);
     if (mlir::failed(rows))
       return mlir::failure();
-    const RowProgram &program = rows->program;
+    result.kernels.push_back(std::move(*rows));
+  }
+  return result;
+}
+
+/// PTX for one GPU; describes it in `table`.
+static bool emitPtx(const Generated &generated, const GpuArch &arch,
+                    DeviceCodeTable &table, std::string &ptx,
+                    cost::Failure &failure) {
+  auto machine = makeGpuMachine(arch, failure);
+  if (!machine)
+    return false;
+  llvm::LLVMContext context;
+  llvm::Module device("shardwright", context);
+  setTarget(device, *machine);
+  table.kernels.clear();
+  for (const KernelRows &rows : generated.kernels)
+    table.kernels.push_back(emitDeviceKernel(rows.program, device));
+  table.update = emitDeviceUpdate(generated.updateTypes,
+                                  generated.table.update, device);
+  std::string invalid;
+  llvm::raw_string_ostream stream(invalid);
+  if (llvm::verifyModule(device, &stream)) {
+    failure = {cost::FailureKind::Bug, {"invalid device code: " + invalid}};
+    return false;
+  }
+  optimizeDevice(device, *machine);
+  return emitPtx(device, *machine, ptx, failure);
+}
+
+mlir::FailureOr<std::string> emitDevicePtx(mlir::ModuleOp source,
+                                           const GpuArch &arch,
+                                           cost::Failure &failure) {
+  mlir::FailureOr<Generated> generated = readGenerated(source);
+  DeviceCodeTable table;
+  std::string ptx;
+  if (mlir::failed(generated) ||
+      !emitPtx(*generated, arch, table, ptx, failure))
+    return mlir::failure();
+  return ptx;
+}
+
+static void emitHostKernels(const Generated &generated, llvm::Module &target,
+                            EmittedKernels &kernels) {
+  for (const KernelRows &rows : generated.kernels) {
+    const RowProgram &program = rows.program;
     const RowUnits units = rowUnits(program);
-    kernels[kernel.getSymName().str()] = {
-        units.areWorthThreads() ? emitRowRange(program, target)
-                                : emitRowProgram(program, target),
-        units, static_cast<size_t>(program.buffers), rows->position,
-        rows->column};
+    EmittedKernel &kernel = kernels[program.name];
+    kernel.function = units.areWorthThreads() ? emitRowRange(program, target)
+                                              : emitRowProgram(program, target);
+    kernel.units = units;
+  }
+}
+
+mlir::LogicalResult emitModule(mlir::ModuleOp source, llvm::Module &target,
+                               llvm::ArrayRef<GpuArch> archs,
+                               cost::Failure &failure) {
+  mlir::FailureOr<Generated> generated = readGenerated(source);
+  auto mesh = source->getAttrOfType<plan::MeshAttr>(plan::kMeshAttr);
+  if (mlir::failed(generated))
+    return mlir::failure();
+  if (!mesh)
+    return source.emitOpError("expected 'plan.mesh'");
+
+  ProgramTable &table = generated->table;
+  EmittedKernels kernels;
+  if (archs.empty()) {
+    emitHostKernels(*generated, target, kernels);
+    emitUpdate(generated->updateTypes, table.update, target);
+  } else {
+    DeviceCodeTable device;
+    for (const GpuArch &arch : archs) {
+      DeviceImage &image = device.images.emplace_back();
+      image.capability = arch.capability;
+      if (!emitPtx(*generated, arch, device, image.ptx, failure))
+        return mlir::failure();
+    }
+    EmittedDeviceCode emitted = emitDeviceTables(device, target);
+    for (auto [rows, address] : llvm::zip(generated->kernels, emitted.kernels))
+      kernels[rows.program.name].device = address;
+    table.deviceCode = emitted.code;
+    table.update.clear();
+  }
+  for (const KernelRows &rows : generated->kernels) {
+    EmittedKernel &kernel = kernels[rows.program.name];
+    kernel.buffers = static_cast<size_t>(rows.program.buffers);
+    kernel.position = rows.position;
+    kernel.column = rows.column;
   }
   for (auto function : source.getOps<rt::FuncOp>())
-    if (mlir::failed(
-            FunctionEmitter(function, mesh, kernels, target).run()))
+    if (mlir::failed(FunctionEmitter(function, mesh, kernels, target).run()))
       return mlir::failure();
-  const sw_rt_program &rest = table->rest;
-  emitUpdate({elementOf(rest.master_dtype), elementOf(rest.grad_dtype),
-              elementOf(rest.param_dtype)},
-             table->update, target);
-  emitProgramTables(*table, target);
+  emitProgramTables(table, target);
   return mlir::success();
 }
 

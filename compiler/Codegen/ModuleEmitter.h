@@ -2,6 +2,8 @@
 #ifndef SHARDWRIGHT_COMPILER_CODEGEN_MODULEEMITTER_H
 #define SHARDWRIGHT_COMPILER_CODEGEN_MODULEEMITTER_H
 
+#include "compiler/Codegen/DeviceCode.h"
+#include "compiler/Codegen/DeviceTables.h"
 #include "compiler/Codegen/ProgramTables.h"
 
 #include "llvm/IR/Module.h"
@@ -10,8 +12,17 @@
 namespace shardwright::codegen {
 
 /// Emits all of a module of phase `lowered` into `target`, which has its data
-/// layout: kernels, functions, the update, the tables.
-mlir::LogicalResult emitModule(mlir::ModuleOp source, llvm::Module &target);
+/// layout: functions, tables, and kernels and the update, either as functions
+/// of the host or, if `archs` names any, as device code that `target` carries.
+/// `failure` is set where no op is to blame.
+mlir::LogicalResult emitModule(mlir::ModuleOp source, llvm::Module &target,
+                               llvm::ArrayRef<GpuArch> archs,
+                               cost::Failure &failure);
+
+/// PTX of the kernels and the update of a module of phase `lowered`.
+mlir::FailureOr<std::string> emitDevicePtx(mlir::ModuleOp source,
+                                           const GpuArch &arch,
+                                           cost::Failure &failure);
 
 /// The constant tables of a module of phase `lowered` (plan.text,
 /// plan.program, spmd.stage ops and rt.func symbols).

@@ -1,10 +1,11 @@
 //===- ProgramTables.cpp - The constant tables of a program ---------------===//
 #include "compiler/Codegen/ProgramTables.h"
 
+#include "compiler/Codegen/ConstantEmitter.h"
+
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
-#include "llvm/Support/ErrorHandling.h"
 
 using namespace llvm;
 
@@ -12,45 +13,13 @@ namespace shardwright::codegen {
 
 namespace {
 
-class TableEmitter {
+class TableEmitter : public ConstantEmitter {
 public:
-  explicit TableEmitter(Module &module)
-      : module(module), context(module.getContext()) {}
+  using ConstantEmitter::ConstantEmitter;
 
   void emit(const ProgramTable &table);
 
 private:
-  /// Fields of one C struct, in order, with the offset that C gives them.
-  struct Fields {
-    const char *name;
-    size_t bytes;
-    SmallVector<std::pair<size_t, Constant *>, 16> list = {};
-  };
-
-  Constant *number(int32_t value) { return integer(32, value); }
-  Constant *number(uint32_t value) { return integer(32, value); }
-  Constant *number(int64_t value) { return integer(64, value); }
-  Constant *number(double value) {
-    return ConstantFP::get(Type::getDoubleTy(context), value);
-  }
-  Constant *integer(unsigned bits, uint64_t value) {
-    return ConstantInt::get(context, APInt(bits, value, /*isSigned=*/false,
-                                           /*implicitTrunc=*/true));
-  }
-  Constant *null() {
-    return ConstantPointerNull::get(PointerType::get(context, 0));
-  }
-  template <typename T, size_t N> Constant *numbers(const T (&values)[N]) {
-    SmallVector<Constant *> list;
-    for (T value : values)
-      list.push_back(number(value));
-    return ConstantArray::get(ArrayType::get(list[0]->getType(), N), list);
-  }
-
-  Constant *structure(const Fields &fields);
-  /// Address of a constant array; null if it is empty.
-  Constant *array(const char *name, ArrayRef<Constant *> elements);
-  Constant *text(StringRef value);
   Constant *function(StringRef name);
 
   Constant *dim(const sw_rt_dim &value);
@@ -63,57 +32,9 @@ private:
   Constant *arena(const sw_rt_arena &value);
   Constant *stage(const StageTable &value);
   Constant *axis(const std::pair<std::string, int64_t> &value);
-
-  template <typename T, typename Emit>
-  Constant *arrayOf(const char *name, const std::vector<T> &values, Emit emit) {
-    SmallVector<Constant *> elements;
-    for (const T &value : values)
-      elements.push_back(emit(value));
-    return array(name, elements);
-  }
-
-  Module &module;
-  LLVMContext &context;
 };
 
 } // namespace
-
-Constant *TableEmitter::structure(const Fields &fields) {
-  SmallVector<Constant *> members;
-  SmallVector<Type *> types;
-  for (auto [offset, member] : fields.list) {
-    members.push_back(member);
-    types.push_back(member->getType());
-  }
-  auto *type = StructType::get(context, types);
-  const StructLayout *layout = module.getDataLayout().getStructLayout(type);
-  for (size_t i = 0; i < fields.list.size(); ++i)
-    if (layout->getElementOffset(i) != fields.list[i].first)
-      report_fatal_error(Twine("field ") + Twine(i) + " of " + fields.name +
-                         " is not where its C header puts it");
-  if (layout->getSizeInBytes() != fields.bytes)
-    report_fatal_error(Twine(fields.name) + " has not the size it has in C");
-  return ConstantStruct::get(type, members);
-}
-
-Constant *TableEmitter::array(const char *name,
-                              ArrayRef<Constant *> elements) {
-  if (elements.empty())
-    return null();
-  auto *value = ConstantArray::get(
-      ArrayType::get(elements[0]->getType(), elements.size()), elements);
-  return new GlobalVariable(module, value->getType(), /*isConstant=*/true,
-                            GlobalValue::PrivateLinkage, value, name);
-}
-
-Constant *TableEmitter::text(StringRef value) {
-  Constant *bytes = ConstantDataArray::getString(context, value);
-  auto *global =
-      new GlobalVariable(module, bytes->getType(), /*isConstant=*/true,
-                         GlobalValue::PrivateLinkage, bytes, "text");
-  global->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
-  return global;
-}
 
 Constant *TableEmitter::function(StringRef name) {
   if (name.empty())
@@ -123,7 +44,7 @@ Constant *TableEmitter::function(StringRef name) {
   return function;
 }
 
-#define FIELD(type, member, value) {offsetof(type, member), value}
+#define FIELD(type, member, value) SHARDWRIGHT_FIELD(type, member, value)
 
 Constant *TableEmitter::dim(const sw_rt_dim &value) {
   return structure({"sw_rt_dim",
@@ -299,7 +220,8 @@ void TableEmitter::emit(const ProgramTable &table) {
         FIELD(sw_rt_program, axes, axes), FIELD(sw_rt_program, kinds, kinds),
         FIELD(sw_rt_program, stages, stages),
         FIELD(sw_rt_program, update, function(table.update)),
-        FIELD(sw_rt_program, device_code, null())}});
+        FIELD(sw_rt_program, device_code,
+              table.deviceCode ? table.deviceCode : null())}});
   auto *global =
       new GlobalVariable(module, program->getType(), /*isConstant=*/true,
                          GlobalValue::ExternalLinkage, program, "sw_program");

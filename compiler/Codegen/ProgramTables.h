@@ -13,6 +13,7 @@
 #include <vector>
 
 namespace llvm {
+class Constant;
 class Module;
 } // namespace llvm
 
@@ -51,7 +52,8 @@ struct ProgramTable {
   std::vector<std::pair<std::string, int64_t>> axes;
   std::vector<KindTable> kinds;
   std::vector<StageTable> stages;
-  std::string update; ///< symbol
+  std::string update; ///< symbol; empty if the device code has it
+  llvm::Constant *deviceCode = nullptr; ///< address; null: runs on the host
   sw_rt_program rest = {}; ///< all scalars that are not counts of the above
 };
 

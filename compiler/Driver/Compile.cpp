@@ -6,6 +6,7 @@
 #include "compiler/Driver/Artifact.h"
 #include "compiler/Import/BuildModel.h"
 #include "compiler/Pipelines/Pipelines.h"
+#include "cost_model/Hardware.h"
 #include "cost_model/Json.h"
 #include "cost_model/Rules.h"
 #include "dialects/Plan/IR/PlanDialect.h"
@@ -26,8 +27,8 @@ namespace shardwright {
 static constexpr std::pair<Emit, std::string_view> kEmits[] = {
     {Emit::Model, "model"},     {Emit::Plan, "plan"},
     {Emit::Spmd, "spmd"},       {Emit::Rt, "rt"},
-    {Emit::Llvm, "llvm"},       {Emit::Object, "obj"},
-    {Emit::Executable, "exe"}};
+    {Emit::Llvm, "llvm"},       {Emit::Ptx, "ptx"},
+    {Emit::Object, "obj"},      {Emit::Executable, "exe"}};
 
 std::string_view name(Emit emit) {
   for (auto [value, text] : kEmits)
@@ -56,6 +57,7 @@ static IrPhase lastPhase(Emit emit) {
     return IrPhase::Allocated;
   case Emit::Rt:
   case Emit::Llvm:
+  case Emit::Ptx:
   case Emit::Object:
   case Emit::Executable:
     return IrPhase::Lowered;
@@ -80,6 +82,8 @@ private:
   }
   bool readPlan();
   bool checkTarget();
+  bool readArchs();
+  bool checkDTypes();
   bool import();
   bool checkAgainstModel();
   bool checkCompiled(const cost::Program &program);
@@ -91,6 +95,7 @@ private:
   cost::Failure &failure;
   cost::Plan plan;
   std::string planName;
+  std::vector<codegen::GpuArch> archs; ///< empty: the host
   MLIRContext context{MLIRContext::Threading::DISABLED};
   OwningOpRef<ModuleOp> module;
   PipelineOptions pipeline;
@@ -107,32 +112,89 @@ bool Compilation::readPlan() {
 }
 
 bool Compilation::checkTarget() {
-  if (options.target != "host")
-    return refuse(cost::FailureKind::Unsupported,
-                  "expected target 'host', but got '" + options.target + "'");
+  if (options.target != "host" && options.target != "cuda")
+    return refuse(cost::FailureKind::Usage,
+                  "--target " + options.target + ": expected host or cuda");
+  if (options.target == "host" && !options.gpuArchs.empty())
+    return refuse(cost::FailureKind::Usage,
+                  "--gpu-arch " + options.gpuArchs.front() +
+                      ": expected --target cuda beside it");
+  if (options.target == "cuda" && !readArchs())
+    return false;
+  if (options.emit == Emit::Ptx && archs.size() != 1)
+    return refuse(cost::FailureKind::Usage,
+                  "--emit ptx: expected --target cuda and one --gpu-arch of " +
+                      codegen::gpuArchNames());
+  return checkDTypes();
+}
+
+/// The GPU of a shipped cluster's device, by the product's name.
+static const codegen::GpuArch *archOfCluster(const std::string &name) {
+  cost::Hardware hardware;
+  cost::Failure ignored;
+  const char *text = cost::shippedHardware(name);
+  if (!text || !cost::readHardware(text, name, hardware, ignored))
+    return nullptr;
+  static constexpr std::pair<std::string_view, const char *> archs[] = {
+      {"A100", "sm_80"}, {"H100", "sm_90"}, {"H200", "sm_90"},
+      {"B200", "sm_100"}};
+  for (auto [product, arch] : archs)
+    if (hardware.device.name.starts_with(product))
+      return codegen::gpuArchNamed(arch);
+  return nullptr;
+}
+
+bool Compilation::readArchs() {
+  for (const std::string &name : options.gpuArchs) {
+    const codegen::GpuArch *arch = codegen::gpuArchNamed(name);
+    if (!arch)
+      return refuse(cost::FailureKind::Usage,
+                    "--gpu-arch " + name + ": expected one of " +
+                        codegen::gpuArchNames());
+    for (const codegen::GpuArch &other : archs)
+      if (other.capability == arch->capability)
+        return refuse(cost::FailureKind::Usage,
+                      "--gpu-arch " + name + ": given twice");
+    archs.push_back(*arch);
+  }
+  if (!archs.empty())
+    return true;
+  if (const codegen::GpuArch *arch = archOfCluster(plan.clusterName))
+    archs = {*arch};
+  else
+    archs = codegen::gpuArchs().vec();
+  return true;
+}
+
+/// All alike; or parameters and activations in bf16, sums and master in f32.
+bool Compilation::checkDTypes() {
   const cost::DTypes &types = plan.dtypes;
-  const std::pair<const char *, cost::DType> fields[] = {
-      {"param", types.param},
-      {"compute", types.compute},
-      {"reduce", types.reduce},
-      {"grad", types.grad},
-      {"master", types.master}};
   auto refuseField = [&](const char *field, cost::DType type,
                          const std::string &wanted) {
     return refuse(cost::FailureKind::Unsupported,
                   planName + "#/dtypes/" + field + ": expected " + wanted +
-                      " to compile for the host, but got " +
+                      " to compile for the " +
+                      (archs.empty() ? "host" : "GPU") + ", but got " +
                       std::string(cost::name(type)));
   };
+  const bool isNarrow = types.compute == cost::DType::BF16;
+  if (!isNarrow && types.compute != cost::DType::F32 &&
+      !(types.compute == cost::DType::F64 && archs.empty()))
+    return refuseField("compute", types.compute,
+                       archs.empty() ? "f32, f64 or bf16" : "f32 or bf16");
+  if (types.param != types.compute)
+    return refuseField("param", types.param,
+                       "the dtype of compute (" +
+                           std::string(cost::name(types.compute)) + ")");
+  const cost::DType wide = isNarrow ? cost::DType::F32 : types.compute;
+  const std::pair<const char *, cost::DType> fields[] = {
+      {"reduce", types.reduce}, {"grad", types.grad}, {"master", types.master}};
   for (auto [field, type] : fields)
-    if (type != cost::DType::F32 && type != cost::DType::F64)
-      return refuseField(field, type, "f32 or f64");
-  for (auto [field, type] : fields)
-    if (type != types.compute)
-      return refuseField(field, type, "the dtype of compute (" +
-                                          std::string(cost::name(
-                                              types.compute)) +
-                                          ")");
+    if (type != wide)
+      return refuseField(field, type,
+                         isNarrow ? "f32 beside a compute dtype of bf16"
+                                  : "the dtype of compute (" +
+                                        std::string(cost::name(wide)) + ")");
   return true;
 }
 
@@ -207,13 +269,21 @@ bool Compilation::emit(std::string &artifact) {
     stream << '\n';
     return true;
   }
+  if (options.emit == Emit::Ptx) {
+    FailureOr<std::string> ptx =
+        codegen::emitDevicePtx(*module, archs.front(), failure);
+    if (failed(ptx))
+      return false;
+    stream << *ptx;
+    return true;
+  }
   auto machine = codegen::makeTargetMachine(options.cpu, failure);
   if (!machine)
     return false;
   llvm::LLVMContext llvmContext;
   llvm::Module target("shardwright", llvmContext);
   codegen::setTarget(target, *machine);
-  if (failed(codegen::emitModule(*module, target)))
+  if (failed(codegen::emitModule(*module, target, archs, failure)))
     return false;
   std::string invalid;
   llvm::raw_string_ostream invalidStream(invalid);

@@ -6,6 +6,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardwright {
 
@@ -15,11 +16,12 @@ enum class Emit {
   Plan,       ///< IR of phase planned
   Spmd,       ///< IR of phase allocated
   Rt,         ///< IR of phase lowered
-  Llvm,       ///< LLVM IR before optimization
+  Llvm,       ///< LLVM IR of the host before optimization
+  Ptx,        ///< code of a GPU
   Object,
   Executable,
 };
-/// "model", "plan", "spmd", "rt", "llvm", "obj", "exe".
+/// "model", "plan", "spmd", "rt", "llvm", "ptx", "obj", "exe".
 std::string_view name(Emit emit);
 /// False if `text` names none.
 bool emitNamed(std::string_view text, Emit &emit);
@@ -30,14 +32,17 @@ struct CompileOptions {
   std::string planText;  ///< its text; read from planPath if empty
   std::string output;    ///< path that gets the artifact
   Emit emit = Emit::Executable;
-  std::string target = "host";
+  std::string target = "host"; ///< or "cuda"
+  /// GPUs that the program carries code for, "sm_90"; empty: that of the plan's
+  /// cluster if it is one that is shipped, else all.
+  std::vector<std::string> gpuArchs;
   std::string cpu = "x86-64-v3"; ///< as LLVM names it; fixed by default
   std::string dumpDir;   ///< gets the IR of every phase; empty: none
 };
 
 /// Compiles into `options.output`, which is replaced as a whole at the end or
-/// not at all. The plan fixes the sequence length. Refuses what the host cannot
-/// run (bf16 and f16 plans) with kind Unsupported.
+/// not at all. The plan fixes the sequence length. Refuses dtypes that the target
+/// does not compute in with kind Unsupported.
 bool compile(const CompileOptions &options, cost::Failure &failure);
 
 /// The same for artifacts other than executables, into a string.

@@ -20,6 +20,12 @@ static ArrayAttr axesOf(Operation *op, StringRef letter) {
   return ArrayAttr::get(op->getContext(), {});
 }
 
+/// Type of the elements of `value`; null if it is `type`.
+static TypeAttr otherThan(Type type, Value value) {
+  Type own = typeOf(value).getElementType();
+  return own == type ? TypeAttr() : TypeAttr::get(own);
+}
+
 LogicalResult FunctionLowering::lowerContract(model::ContractOp op) {
   MatmulShape shape;
   std::string why;
@@ -30,9 +36,14 @@ LogicalResult FunctionLowering::lowerContract(model::ContractOp op) {
   rt::AddrAttr a = address(shape.swapped ? op.getRhs() : op.getLhs());
   rt::AddrAttr b = address(shape.swapped ? op.getLhs() : op.getRhs());
   rt::AddrAttr c = address(op.getResult());
+  Type type = typeOf(op.getLhs()).getElementType();
+  if (type != typeOf(op.getRhs()).getElementType())
+    return op.emitOpError() << "expected operands with equal elements, but got "
+                            << type << " and "
+                            << typeOf(op.getRhs()).getElementType();
   rt::MatmulOp::create(builder, op.getLoc(), a, b, c, shape.m, shape.n, shape.k,
-                       typeOf(op.getResult()).getElementType(),
-                       shape.transposeA, shape.transposeB, accumulates(c));
+                       type, shape.transposeA, shape.transposeB, accumulates(c),
+                       otherThan(type, op.getResult()));
   return success();
 }
 
@@ -96,10 +107,12 @@ LogicalResult FunctionLowering::lowerEmbeddingGrad(model::EmbeddingGradOp op) {
                                "address "
                             << target << " is overwritten";
   RankedTensorType table = typeOf(op.getDtable());
+  Type type = typeOf(op.getDy()).getElementType();
   rt::EmbeddingBwdOp::create(
       builder, op.getLoc(), address(op.getIds()), address(op.getDy()), target,
       typeOf(op.getIds()).getNumElements(), table.getDimSize(0),
-      table.getDimSize(1), axesOf(op, "v"), table.getElementType());
+      table.getDimSize(1), axesOf(op, "v"), type,
+      otherThan(type, op.getDtable()));
   return success();
 }
 

@@ -76,12 +76,7 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
   if (!emitNamed(flags.emit, options.emit))
     return report({FailureKind::Usage,
                    {"--emit " + flags.emit +
-                    ": expected model, plan, spmd, rt, llvm, obj or exe"}},
-                  streams.err);
-  if (options.target != "host")
-    return report({FailureKind::Unsupported,
-                   {"--target " + options.target +
-                    ": only the target 'host' is supported"}},
+                    ": expected model, plan, spmd, rt, llvm, ptx, obj or exe"}},
                   streams.err);
   const std::string planOutput =
       !options.planPath.empty()    ? ""
@@ -107,8 +102,8 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
       return report({FailureKind::Usage,
                      {"expected --plan FILE, or --cluster C to make a plan"}},
                     streams.err);
-    if (flags.question.dtype.empty())
-      flags.question.dtype = "f32"; // what the host computes in
+    if (flags.question.dtype.empty() && options.target == "host")
+      flags.question.dtype = "f32"; // what hosts are fast in
     if (!makePlan(flags, streams, options.planText, failure))
       return report(failure, streams.err);
     // The plan is a file: what was compiled can be read, changed and repeated.
@@ -156,12 +151,18 @@ void addCompile(CLI::App &app, Streams streams, ExitCode &exitCode) {
       ->required();
   command
       ->add_option("--emit", flags->emit,
-                   "What to write: model, plan, spmd, rt, llvm, obj or exe")
+                   "What to write: model, plan, spmd, rt, llvm, ptx, obj or exe")
       ->capture_default_str();
   command
       ->add_option("--target", flags->options.target,
-                   "Machine that the program runs on: host")
+                   "What the program computes on: host or cuda")
       ->capture_default_str();
+  command
+      ->add_option("--gpu-arch", flags->options.gpuArchs,
+                   "With --target cuda: GPUs to carry code for, of sm_80, "
+                   "sm_90 and sm_100 (default: that of the plan's cluster, or "
+                   "all)")
+      ->delimiter(',');
   command
       ->add_option("--cpu", flags->options.cpu,
                    "Processor to generate code for, as LLVM names it")

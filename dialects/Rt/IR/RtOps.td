@@ -44,7 +44,8 @@ def Rt_MatmulOp : Rt_CallOp<"matmul"> {
   let description = [{
     Computes `c[m,n] = sum_k a[m,k] b[k,n]`, row-major and dense; `a` is stored
     `[k,m]` if `transpose_a`, `b` `[n,k]` if `transpose_b`; added to what `c`
-    holds if `accumulate`.
+    holds if `accumulate`. `c` has elements of `result_dtype` if that is given,
+    else of `dtype` as `a` and `b`.
 
     Constraints:
     * (rt_matmul_c1) sizes are at least 1.
@@ -60,7 +61,8 @@ def Rt_MatmulOp : Rt_CallOp<"matmul"> {
   let arguments = (ins Rt_AddrAttr:$a, Rt_AddrAttr:$b, Rt_AddrAttr:$c,
                        Int64Attr:$m, Int64Attr:$n, Int64Attr:$k,
                        TypeAttr:$dtype, UnitAttr:$transpose_a,
-                       UnitAttr:$transpose_b, UnitAttr:$accumulate);
+                       UnitAttr:$transpose_b, UnitAttr:$accumulate,
+                       OptionalAttr<TypeAttr>:$result_dtype);
   let assemblyFormat = [{
     $a `,` $b `->` $c `sizes` $m `x` $n `x` $k `:` $dtype attr-dict
   }];
@@ -151,7 +153,8 @@ def Rt_EmbeddingBwdOp : Rt_CallOp<"embedding_bwd"> {
   let summary = "Calls sw_rt_embedding_bwd";
   let description = [{
     Adds the rows of `d_output` to those of `d_table` that `ids` name; rows as
-    in `embedding_fwd`.
+    in `embedding_fwd`. `d_table` has elements of `table_dtype` if that is
+    given, else of `dtype` as `d_output`.
 
     Constraints: none beyond the types.
 
@@ -165,7 +168,8 @@ def Rt_EmbeddingBwdOp : Rt_CallOp<"embedding_bwd"> {
   }];
   let arguments = (ins Rt_AddrAttr:$ids, Rt_AddrAttr:$d_output,
                        Rt_AddrAttr:$d_table, Int64Attr:$tokens, Int64Attr:$rows,
-                       Int64Attr:$width, StrArrayAttr:$axes, TypeAttr:$dtype);
+                       Int64Attr:$width, StrArrayAttr:$axes, TypeAttr:$dtype,
+                       OptionalAttr<TypeAttr>:$table_dtype);
   let assemblyFormat = [{
     $ids `,` $d_output `->` $d_table `sizes` $tokens `x` $rows `x` $width
     `axes` $axes `:` $dtype attr-dict

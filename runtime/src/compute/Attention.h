@@ -12,6 +12,14 @@
 
 namespace shardwright::runtime {
 
+/// Elements of q and o, and of k and v.
+inline int64_t queryElements(const sw_rt_attention_shape &shape) {
+  return shape.s * shape.b * shape.n * shape.g * shape.d;
+}
+inline int64_t keyElements(const sw_rt_attention_shape &shape) {
+  return shape.t * shape.b * shape.n * shape.d;
+}
+
 /// Layout and tiles of one call. A row of a tile is a (position, query head of
 /// the group) pair: all query heads that share a key/value head are one matrix,
 /// so grouped queries cost no extra passes over K and V.

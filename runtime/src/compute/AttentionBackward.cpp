@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/src/compute/Attention.h"
 #include "runtime/src/compute/HostCompute.h"
+#include "runtime/src/compute/Narrow.h"
 #include "runtime/src/compute/Softmax.h"
 
 using namespace shardwright::runtime;
@@ -122,9 +123,26 @@ void shardwright::runtime::hostAttentionBackward(sw_rt_context &context,
     backward<float>(context, tiling, call);
   else if (call.dtype == SW_RT_F64)
     backward<double>(context, tiling, call);
-  else
+  else if (call.dtype == SW_RT_BF16) { // on f32 copies
+    WorkerPool &pool = context.pool;
+    const int64_t queries = queryElements(call.shape),
+                  keys = keyElements(call.shape);
+    std::vector<float> q = widened(pool, call.q, queries),
+                       k = widened(pool, call.k, keys),
+                       v = widened(pool, call.v, keys),
+                       o = widened(pool, call.o, queries),
+                       gradO = widened(pool, call.gradO, queries);
+    std::vector<float> gradQ(q.size()), gradK(k.size()), gradV(v.size());
+    backward<float>(context, tiling,
+                    {SW_RT_F32, call.shape, q.data(), k.data(), v.data(),
+                     o.data(), call.lse, gradO.data(), gradQ.data(),
+                     gradK.data(), gradV.data()});
+    narrow(pool, gradQ, call.gradQ);
+    narrow(pool, gradK, call.gradK);
+    narrow(pool, gradV, call.gradV);
+  } else
     context.fail(SW_RT_UNSUPPORTED,
-                 std::string("expected a host attention gradient in f32 or "
-                             "f64, but got ") +
+                 std::string("expected a host attention gradient in f32, f64 "
+                             "or bf16, but got ") +
                      name(call.dtype));
 }

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/src/compute/Attention.h"
 #include "runtime/src/compute/HostCompute.h"
+#include "runtime/src/compute/Narrow.h"
 #include "runtime/src/compute/Softmax.h"
 
 #include <cmath>
@@ -82,29 +83,44 @@ template <typename T> struct Forward {
   }
 };
 
+template <typename T>
+void forward(sw_rt_context &context, const AttentionTiling &tiling,
+             const AttentionCall &call) {
+  const std::vector<double> slopes = alibiSlopes(context, tiling.shape);
+  Forward<T>{tiling,
+             ScoreChange<T>(tiling, slopes),
+             static_cast<const T *>(call.q),
+             static_cast<const T *>(call.k),
+             static_cast<const T *>(call.v),
+             static_cast<T *>(call.o),
+             static_cast<T *>(call.lse)}
+      .run(context);
+}
+
 } // namespace
 
 void shardwright::runtime::hostAttentionForward(sw_rt_context &context,
                                                 const AttentionCall &call) {
   const AttentionTiling tiling(call.shape);
-  const std::vector<double> slopes = alibiSlopes(context, call.shape);
-  auto run = [&]<typename T>(T) {
-    Forward<T>{tiling,
-               ScoreChange<T>(tiling, slopes),
-               static_cast<const T *>(call.q),
-               static_cast<const T *>(call.k),
-               static_cast<const T *>(call.v),
-               static_cast<T *>(call.o),
-               static_cast<T *>(call.lse)}
-        .run(context);
-  };
   if (call.dtype == SW_RT_F32)
-    run(float());
+    forward<float>(context, tiling, call);
   else if (call.dtype == SW_RT_F64)
-    run(double());
-  else
+    forward<double>(context, tiling, call);
+  else if (call.dtype == SW_RT_BF16) { // on f32 copies
+    WorkerPool &pool = context.pool;
+    const int64_t queries = queryElements(call.shape),
+                  keys = keyElements(call.shape);
+    const std::vector<float> q = widened(pool, call.q, queries),
+                             k = widened(pool, call.k, keys),
+                             v = widened(pool, call.v, keys);
+    std::vector<float> o(q.size());
+    forward<float>(context, tiling,
+                   {SW_RT_F32, call.shape, q.data(), k.data(), v.data(),
+                    o.data(), call.lse});
+    narrow(pool, o, call.o);
+  } else
     context.fail(SW_RT_UNSUPPORTED,
-                 std::string("expected host attention in f32 or f64, but "
+                 std::string("expected host attention in f32, f64 or bf16, but "
                              "got ") +
                      name(call.dtype));
 }

@@ -1,5 +1,6 @@
 //===- Embedding.cpp - Rows of a table by id, and their gradient ----------===//
 #include "runtime/src/Context.h"
+#include "runtime/src/Convert.h"
 #include "runtime/src/compute/HostCompute.h"
 
 #include <cstring>
@@ -8,7 +9,12 @@ using namespace shardwright::runtime;
 
 namespace {
 
-template <typename T>
+float valueOf(float value) { return value; }
+double valueOf(double value) { return value; }
+float valueOf(uint16_t bf16) { return fromBf16(bf16); }
+
+/// Gradients of type From are added to a table of T.
+template <typename T, typename From = T>
 void addRows(const int32_t *ids, int64_t tokens, const void *source,
              int64_t firstRow, int64_t rows, int64_t width, void *table) {
   for (int64_t i = 0; i < tokens; ++i) {
@@ -16,9 +22,10 @@ void addRows(const int32_t *ids, int64_t tokens, const void *source,
     if (row < 0 || row >= rows)
       continue;
     T *__restrict target = static_cast<T *>(table) + row * width;
-    const T *__restrict from = static_cast<const T *>(source) + i * width;
+    const From *__restrict from =
+        static_cast<const From *>(source) + i * width;
     for (int64_t j = 0; j < width; ++j)
-      target[j] += from[j];
+      target[j] += valueOf(from[j]);
   }
 }
 
@@ -45,7 +52,10 @@ void shardwright::runtime::hostEmbeddingBackward(sw_rt_context &context,
                                                  const EmbeddingCall &call,
                                                  const void *gradOutput,
                                                  void *gradTable) {
-  if (call.tableDtype != call.dtype)
+  if (call.dtype == SW_RT_BF16 && call.tableDtype == SW_RT_F32)
+    addRows<float, uint16_t>(call.ids, call.tokens, gradOutput, call.firstRow,
+                             call.rows, call.width, gradTable);
+  else if (call.tableDtype != call.dtype)
     context.fail(SW_RT_UNSUPPORTED,
                  std::string("expected a host embedding gradient of ") +
                      name(call.dtype) + " to be added to the same, but got " +

@@ -6,7 +6,8 @@
 
 namespace shardwright::runtime {
 
-// In f32 and f64; other types poison the context.
+// In f32, f64 and, rounding each result once, bf16; the gradient of a bf16
+// embedding is added to an f32 table. Other types poison the context.
 void hostMatmul(sw_rt_context &context, const MatmulCall &call);
 void hostAttentionForward(sw_rt_context &context, const AttentionCall &call);
 void hostAttentionBackward(sw_rt_context &context, const AttentionCall &call);

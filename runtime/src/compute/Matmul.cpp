@@ -2,6 +2,7 @@
 #include "runtime/src/Context.h"
 #include "runtime/src/compute/Blas.h"
 #include "runtime/src/compute/HostCompute.h"
+#include "runtime/src/compute/Narrow.h"
 
 #include <algorithm>
 #include <cstring>
@@ -64,11 +65,30 @@ void matmul(WorkerPool &pool, bool transposeA, bool transposeB, int64_t m,
   });
 }
 
+/// On f32 copies; C is rounded once if it is bf16.
+void matmulOfBf16(WorkerPool &pool, const MatmulCall &call) {
+  const std::vector<float> a = widened(pool, call.a, call.m * call.k);
+  const std::vector<float> b = widened(pool, call.b, call.k * call.n);
+  if (call.cDtype == SW_RT_F32)
+    return matmul<float>(pool, call.transposeA, call.transposeB, call.m, call.n,
+                         call.k, a.data(), b.data(), call.c, call.accumulate);
+  const int64_t elements = call.m * call.n;
+  std::vector<float> c =
+      call.accumulate ? widened(pool, call.c, elements)
+                      : std::vector<float>(static_cast<size_t>(elements));
+  matmul<float>(pool, call.transposeA, call.transposeB, call.m, call.n, call.k,
+                a.data(), b.data(), c.data(), call.accumulate);
+  narrow(pool, c, call.c);
+}
+
 } // namespace
 
 void shardwright::runtime::hostMatmul(sw_rt_context &context,
                                       const MatmulCall &call) {
-  if (call.cDtype != call.dtype)
+  if (call.dtype == SW_RT_BF16 &&
+      (call.cDtype == SW_RT_BF16 || call.cDtype == SW_RT_F32))
+    matmulOfBf16(context.pool, call);
+  else if (call.cDtype != call.dtype)
     context.fail(SW_RT_UNSUPPORTED,
                  std::string("expected a host matmul of ") + name(call.dtype) +
                      " to give the same, but got " + name(call.cDtype));
@@ -80,6 +100,6 @@ void shardwright::runtime::hostMatmul(sw_rt_context &context,
                    call.n, call.k, call.a, call.b, call.c, call.accumulate);
   else
     context.fail(SW_RT_UNSUPPORTED,
-                 std::string("expected a host matmul in f32 or f64, but got ") +
+                 std::string("expected a host matmul in f32, f64 or bf16, but got ") +
                      name(call.dtype));
 }

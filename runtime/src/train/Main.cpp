@@ -56,14 +56,22 @@ Refusal checkProgram(const sw_rt_program &program) {
                          std::to_string(sizeof(sw_rt_program)) +
                          " bytes, but got " +
                          std::to_string(program.struct_bytes)};
-  for (int32_t dtype :
-       {program.compute_dtype, program.param_dtype, program.grad_dtype,
-        program.master_dtype, program.stat_dtype})
-    if (dtype != SW_RT_F32 && dtype != SW_RT_F64 &&
-        !(program.device_code && dtype == SW_RT_BF16))
+  auto isWide = [](int32_t dtype) {
+    return dtype == SW_RT_F32 || dtype == SW_RT_F64;
+  };
+  for (int32_t dtype : {program.compute_dtype, program.param_dtype})
+    if (!isWide(dtype) && dtype != SW_RT_BF16)
       return {ExitUnsupported,
-              std::string("expected a plan in f32 or f64 for the host, but "
-                          "got ") +
+              std::string("expected parameters and activations in f32, f64 or "
+                          "bf16, but got ") +
+                  name(static_cast<sw_rt_dtype>(dtype))};
+  // The norm and the loss are read in these.
+  for (int32_t dtype :
+       {program.grad_dtype, program.master_dtype, program.stat_dtype})
+    if (!isWide(dtype))
+      return {ExitUnsupported,
+              std::string("expected gradients, master copies and statistics in "
+                          "f32 or f64, but got ") +
                   name(static_cast<sw_rt_dtype>(dtype))};
   if (program.device_code &&
       program.device_code->struct_bytes != sizeof(sw_rt_device_code))
@@ -71,12 +79,6 @@ Refusal checkProgram(const sw_rt_program &program) {
                          std::to_string(sizeof(sw_rt_device_code)) +
                          " bytes, but got " +
                          std::to_string(program.device_code->struct_bytes)};
-  // The norm and the loss are read in these.
-  for (int32_t dtype :
-       {program.grad_dtype, program.master_dtype, program.stat_dtype})
-    if (dtype == SW_RT_BF16)
-      return {ExitUnsupported, "expected gradients, master copies and "
-                               "statistics in f32 or f64, but got bf16"};
   return {};
 }
 
