@@ -167,8 +167,8 @@ def compile_faults(checks, model, other, plan):
             "(?s)heads.*batch|batch.*heads", messages=None)
     refuses("more stages than layers", plans.plan(model.facts, pp=2, layers=[0, 0]), INPUT,
             "plan.json", messages=None)
-    refuses("bf16", plans.plan(model.facts, dtype="bf16"), UNSUPPORTED,
-            "plan.json#/dtypes/param: expected f32 or f64")
+    refuses("f16", plans.plan(model.facts, dtype="f16"), UNSUPPORTED,
+            "plan.json#/dtypes/compute: expected f32, f64 or bf16")
     path.unlink()
     checks.run("no such plan", [*command, "program"], INPUT, "plan.json")
     path.write_text(json.dumps(plan))

@@ -53,7 +53,8 @@ def even(layers, pp):
 
 def plan(model, dp=1, tp=1, pp=1, sp=False, zero=0, micro=1, batch=8, recompute="none",
          schedule="1f1b", layers=None, full_layers=None, dtype="f64"):
-    """A plan.json value. `model` has name, sha256, sequence and layers."""
+    """A plan.json value. `model` has name, sha256, sequence and layers. With bf16
+    sums and master copies are f32."""
     split = layers or even(model["layers"], pp)
     return {
         "schema": "shardwright.plan/1",
@@ -65,7 +66,8 @@ def plan(model, dp=1, tp=1, pp=1, sp=False, zero=0, micro=1, batch=8, recompute=
         "batch": {"global": batch, "micro": micro, "sequence": model["sequence"]},
         "schedule": {"kind": schedule, "chunks": 1},
         "stages": stages(split, recompute, full_layers, layer_kinds(model)),
-        "dtypes": {key: dtype for key in ("param", "compute", "reduce", "grad", "master")},
+        "dtypes": {key: "f32" if dtype == "bf16" and key in ("reduce", "grad", "master") else dtype
+                   for key in ("param", "compute", "reduce", "grad", "master")},
         "expert_rows_max": 0,
     }
 

@@ -7,6 +7,12 @@ import struct
 FORMATS = {"F64": ("d", 8), "F32": ("f", 4)}
 
 
+def widened(data):
+    """bf16, the upper halves of f32, as floats."""
+    halves = array.array("H", data)
+    return array.array("f", array.array("I", (half << 16 for half in halves)).tobytes())
+
+
 def read(path):
     """Name -> array of floats."""
     with open(path, "rb") as file:
@@ -19,6 +25,9 @@ def read(path):
         if name == "__metadata__":
             continue
         begin, end = entry["data_offsets"]
+        if entry["dtype"] == "BF16":
+            result[name] = widened(bytes(body[begin:end]))
+            continue
         values = array.array(FORMATS[entry["dtype"]][0])
         values.frombytes(body[begin:end])
         result[name] = values

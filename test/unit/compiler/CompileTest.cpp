@@ -142,26 +142,76 @@ TEST_CASE("each artifact is of its kind") {
   CHECK(has(Emit::Rt, "rt.matmul"));
   CHECK(has(Emit::Llvm, "@sw_program = constant"));
   CHECK(has(Emit::Object, "\177ELF"));
-  for (const char *text : {"model", "plan", "spmd", "rt", "llvm", "obj", "exe"}) {
+  for (const char *text : {"model", "plan", "spmd", "rt", "llvm", "ptx", "obj", "exe"}) {
     Emit emit;
     REQUIRE(emitNamed(text, emit));
     CHECK(name(emit) == text);
   }
   Emit emit;
-  CHECK_FALSE(emitNamed("ptx", emit));
+  CHECK_FALSE(emitNamed("asm", emit));
 }
 
-TEST_CASE("plans that the host cannot run are unsupported, not wrong") {
+TEST_CASE("dtypes that a target cannot run are unsupported, not wrong") {
   Model model(5);
   cost::Plan plan = planFor(model);
-  plan.dtypes.compute = cost::DType::BF16;
-  cost::Failure failure = refusal(optionsFor(model, plan, Emit::Object));
-  CHECK(failure.kind == cost::FailureKind::Unsupported);
-  CHECK(failure.messages[0].find("got bf16") != std::string::npos);
+  auto refused = [&](const char *target, const char *text) {
+    CompileOptions options = optionsFor(model, plan, Emit::Object);
+    options.target = target;
+    const cost::Failure failure = refusal(options);
+    CHECK(failure.kind == cost::FailureKind::Unsupported);
+    INFO(failure.messages[0]);
+    CHECK(failure.messages[0].find(text) != std::string::npos);
+  };
+  plan.dtypes.compute = cost::DType::F16;
+  refused("host", "/dtypes/compute: expected f32, f64 or bf16");
+  refused("cuda", "/dtypes/compute: expected f32 or bf16");
+  const cost::DType f64 = cost::DType::F64;
+  plan.dtypes = {f64, f64, f64, f64, f64};
+  refused("cuda", "/dtypes/compute: expected f32 or bf16");
+  plan.dtypes = cost::DTypes(); // bf16, sums and master in f32
+  plan.dtypes.param = cost::DType::F32;
+  refused("host", "/dtypes/param: expected the dtype of compute (bf16)");
+  plan.dtypes = cost::DTypes();
+  plan.dtypes.master = cost::DType::BF16;
+  refused("cuda", "/dtypes/master: expected f32");
+}
 
-  CompileOptions options = optionsFor(model, planFor(model), Emit::Object);
+TEST_CASE("programs for CUDA carry code of the GPUs that are asked for") {
+  Model model(5);
+  cost::Plan plan = planFor(model, 1, 2);
+  plan.dtypes = cost::DTypes();
+  CompileOptions options = optionsFor(model, plan, Emit::Object);
   options.target = "cuda";
-  CHECK(refusal(options).kind == cost::FailureKind::Unsupported);
+  std::string object;
+  cost::Failure failure;
+  auto has = [&](const char *text) {
+    return object.find(text) != std::string::npos;
+  };
+  options.gpuArchs = {"sm_90"};
+  REQUIRE(compileToText(options, object, failure));
+  CHECK(has(".target sm_90\n"));
+  CHECK_FALSE(has(".target sm_80\n"));
+  options.gpuArchs.clear(); // the cluster is no shipped one: all
+  REQUIRE(compileToText(options, object, failure));
+  CHECK(has(".target sm_80\n"));
+  CHECK(has(".target sm_100\n"));
+  plan.clusterName = "dgx-a100";
+  options.planText = cost::canonicalText(plan);
+  REQUIRE(compileToText(options, object, failure));
+  CHECK(has(".target sm_80\n"));
+  CHECK_FALSE(has(".target sm_90\n"));
+
+  options.emit = Emit::Ptx;
+  REQUIRE(compileToText(options, object, failure));
+  CHECK(has(".visible .entry update("));
+  CHECK_FALSE(has(".extern"));
+  for (std::vector<std::string> archs :
+       {std::vector<std::string>{"sm_70"}, {"sm_80", "sm_90"}, {"sm_80", "sm_80"}}) {
+    options.gpuArchs = archs;
+    CHECK(refusal(options).kind == cost::FailureKind::Usage);
+  }
+  options.target = "host"; // --gpu-arch is of no use there
+  CHECK(refusal(options).kind == cost::FailureKind::Usage);
 }
 
 TEST_CASE("wrong inputs are named, and leave no output behind") {

@@ -142,13 +142,29 @@ rt.kernel @k(%x: tensor<6x2x10xf32>) -> tensor<6x2x10xf32> {
         std::string::npos);
 }
 
-TEST_CASE("bf16 has no row form on the host") {
+TEST_CASE("buffers store what their tensors say") {
   Read read(R"(
-rt.kernel @k(%x: tensor<6x2x10xbf16>) -> tensor<6x2x10xbf16> {
-  %a = model.add %x, %x in stream {letters = "sbh"} : (tensor<6x2x10xbf16>, tensor<6x2x10xbf16>) -> tensor<6x2x10xbf16>
-  rt.yield %a : tensor<6x2x10xbf16>
+rt.kernel @k(%x: tensor<6x2x10xbf16>, %w: tensor<10xbf16>) -> (tensor<6x2x10xbf16>, tensor<6x2xf32>) {
+  %a, %r = model.rms_norm %x, %w in stream {eps = 1.0e-5 : f64, letters = "sbh"} : (tensor<6x2x10xbf16>, tensor<10xbf16>) -> (tensor<6x2x10xbf16>, tensor<6x2xf32>)
+  rt.yield %a, %r : tensor<6x2x10xbf16>, tensor<6x2xf32>
 })");
-  CHECK(mlir::failed(read.rows));
-  CHECK(read.error.find("expected elements of type f32 or f64") !=
-        std::string::npos);
+  REQUIRE(mlir::succeeded(read.rows));
+  const RowProgram &program = read.rows->program;
+  CHECK(program.element == Element::F32);
+  CHECK(program.storage == std::vector<Element>{Element::BF16, Element::BF16,
+                                                Element::BF16, Element::F32});
+}
+
+TEST_CASE("kernels of other elements are refused") {
+  auto refused = [](const char *type, const char *text) {
+    const std::string t = std::string("tensor<6x2x10x") + type + ">",
+                      f64 = "tensor<6x2x10xf64>";
+    Read read("rt.kernel @k(%x: " + t + ") -> " + t + " {\n  %a = model.add %x, " +
+              "%x in stream {letters = \"sbh\"} : (" + t + ", " + t + ") -> " + t +
+              "\n  rt.yield %a : " + t + "\n}");
+    CHECK(mlir::failed(read.rows));
+    INFO(read.error);
+    CHECK(read.error.find(text) != std::string::npos);
+  };
+  refused("f16", "expected elements of type f32, f64 or bf16, but got 'f16'");
 }
