@@ -57,6 +57,8 @@ bool isMap(RowOpKind kind) {
   case RowOpKind::Scale:
   case RowOpKind::Softcap:
   case RowOpKind::SoftcapGrad:
+  case RowOpKind::Clip:
+  case RowOpKind::ClipGrad:
   case RowOpKind::Fill:
   case RowOpKind::AddPositions:
     return true;
