@@ -1,0 +1,342 @@
+"""Builds the runtime with g++ and nvcc and runs it on a GPU; see README.md.
+
+usage: run.sh [--root FOLDER] [--build FOLDER] [--out FILE] [--skip STEP,...]
+
+Writes FILE (results.json): {"steps": [...], "passed": true|false}. Exit codes:
+0 all passed, 1 the build failed, 2 a check failed, 3 there is no usable GPU or a
+tool is missing (one line says which), 5 bad usage.
+"""
+import argparse
+import concurrent.futures
+import glob
+import json
+import os
+import pathlib
+import random
+import shutil
+import statistics
+import struct
+import subprocess
+import sys
+import time
+
+# Losses of the tiny model in bf16 against f32 on the host: weights, activations
+# and gradients carry 8 bits, the loss is a mean over 1,024 tokens.
+BF16_LOSS = 0.01
+# Gradients of one step, norm-wise per tensor, against f64 on the host.
+F32_GRADIENT, BF16_GRADIENT = 1e-3, 0.05
+
+
+class Stop(Exception):
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+
+class Run:
+    def __init__(self, arguments):
+        self.root = pathlib.Path(arguments.root).resolve()
+        self.build = pathlib.Path(arguments.build).resolve()
+        self.out = pathlib.Path(arguments.out)
+        self.skip = set(filter(None, arguments.skip.split(",")))
+        self.steps = []
+
+    def save(self):
+        passed = all(step["status"] in ("passed", "skipped") for step in self.steps)
+        self.out.write_text(json.dumps({"steps": self.steps, "passed": passed}, indent=1) + "\n")
+        return passed
+
+    def record(self, step, status, **facts):
+        self.steps.append({"step": step, "status": status, **facts})
+        self.save()
+        print(f"{step}: {status}", flush=True)
+        return status == "passed"
+
+    def shell(self, command, timeout=900, environment=None):
+        start = time.monotonic()
+        try:
+            done = subprocess.run([str(word) for word in command], text=True, timeout=timeout,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env=dict(os.environ, **(environment or {})))
+            return done.returncode, done.stdout, done.stderr, time.monotonic() - start
+        except subprocess.TimeoutExpired as late:
+            return 124, "", f"did not end within {late.timeout} s", time.monotonic() - start
+
+
+# ---- Build --------------------------------------------------------------------
+
+def tool(name, hints=()):
+    found = shutil.which(name) or next(
+        (hint for hint in hints if os.access(hint, os.X_OK)), None)
+    if not found:
+        raise Stop(3, f"expected {name} in PATH, but it is not there")
+    return found
+
+
+def find_header(name, includes):
+    for folder in includes:
+        if os.path.exists(os.path.join(folder, name)):
+            return folder
+    # Python packages of NVIDIA's libraries carry their headers.
+    for folder in sys.path:
+        for path in glob.glob(os.path.join(folder, "nvidia", "*", "include", name)):
+            return os.path.dirname(path)
+    raise Stop(3, f"expected {name} among CUDA's headers ({', '.join(includes)}) or Python's "
+                  "nvidia packages, but it is in neither")
+
+
+def library_folders():
+    """Where Python's nvidia packages and the toolkit keep shared libraries."""
+    folders = [path for folder in sys.path
+               for path in glob.glob(os.path.join(folder, "nvidia", "*", "lib"))]
+    return folders + ["/usr/local/cuda/lib64"]
+
+
+def build(run):
+    compiler = tool("g++")
+    nvcc = tool("nvcc", ["/usr/local/cuda/bin/nvcc"])
+    toolkit = pathlib.Path(nvcc).resolve().parent.parent / "include"
+    includes = {find_header(name, [str(toolkit), "/usr/include"])
+                for name in ("cuda.h", "cublasLt.h", "cudnn.h", "nccl.h")}
+    third = run.root / "include"
+    if not (third / "nlohmann" / "json.hpp").exists():
+        third = pathlib.Path("/usr/include")
+    run.build.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    source = run.root / "runtime" / "src"
+    kernels = source / "backend" / "cuda" / "Kernels"
+    ptx = run.build / "Kernels.ptx"
+    code, _, err, _ = run.shell([nvcc, "-ptx", "-arch=compute_80", "-O3", "-std=c++17",
+                                 f"-I{run.root}", "-o", ptx, f"{kernels}.cu"])
+    if code:
+        run.record("build", "failed", error=err[-2000:])
+        raise Stop(1, "nvcc failed: " + err.strip()[-500:])
+    carried = (source / "backend" / "cuda" / "OwnKernels.cpp.in").read_text()
+    (run.build / "OwnKernels.cpp").write_text(
+        carried.replace("@SHARDWRIGHT_OWN_KERNELS@", str(ptx)))
+
+    flags = ["-std=c++20", "-O2", f"-I{run.root}", f"-I{run.root}/test/device/blas",
+             "-isystem", str(third)] + [word for folder in sorted(includes)
+                                        for word in ("-isystem", folder)]
+    library = [path for path in source.rglob("*.cpp")
+               if path.name not in ("NoCudaDevice.cpp", "MpiJob.cpp", "MpiLibrary.cpp",
+                                    "MpiTransport.cpp")]
+    library += [run.root / "test" / "device" / "blas" / "Blas.cpp", run.build / "OwnKernels.cpp"]
+    cts = [path for path in (run.root / "runtime" / "cts").glob("*.cpp")
+           if path.name != "TrainTest.cpp"] + [run.root / "test" / "unit" / "CatchMain.cpp"]
+    bench = [run.root / "test" / "device" / "Bench.cpp"]
+    jobs = {}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for path in library + cts + bench:
+            object_file = run.build / (path.name + "." + path.parent.name + ".o")
+            extra = []
+            if path.name == "Philox.cpp":
+                extra = ["-ffp-contract=off"]
+            elif path.parent.name == "compute" or path.name == "Combine.cpp":
+                extra = ["-O3", "-fno-math-errno", "-fno-trapping-math"]
+            jobs[path] = (object_file, pool.submit(
+                run.shell, [compiler, "-c", path, "-o", object_file] + flags + extra))
+    for path, (_, job) in jobs.items():
+        code, _, err, _ = job.result()
+        if code:
+            run.record("build", "failed", error=err[-2000:])
+            raise Stop(1, f"g++ failed on {path}: " + err.strip()[-500:])
+    runtime = [jobs[path][0] for path in library]
+    end = ["-lm", "-ldl", "-lpthread"]
+    vector = ["-lmvec"]
+    programs = {"cts": [jobs[path][0] for path in cts], "bench": [jobs[path][0] for path in bench]}
+    for path in sorted((run.root / "objects").glob("*.o")):
+        programs[path.name[:-2]] = [path]
+    for name, objects in programs.items():
+        code, _, err, _ = run.shell([compiler, "-o", run.build / name] + objects + runtime
+                                    + vector + end)
+        if code:
+            run.record("build", "failed", error=err[-2000:])
+            raise Stop(1, f"linking {name} failed: " + err.strip()[-500:])
+    run.record("build", "passed", seconds=round(time.monotonic() - start, 1),
+               programs=sorted(programs))
+
+
+# ---- Steps --------------------------------------------------------------------
+
+def environment(run):
+    facts = {}
+    for name, command in (("nvcc", ["nvcc", "--version"]), ("gxx", ["g++", "--version"]),
+                          ("gpu", ["nvidia-smi", "--query-gpu=name,driver_version,memory.total",
+                                   "--format=csv,noheader"])):
+        if shutil.which(command[0]):
+            code, out, _, _ = run.shell(command)
+            if code == 0:
+                facts[name] = out.strip().splitlines()[-1 if name == "nvcc" else 0]
+    run.record("environment", "passed", python=sys.version.split()[0], **facts)
+
+
+def conformance(run, ranks):
+    step = f"conformance_{ranks}"
+    settings = {"SHARDWRIGHT_CTS_DEVICE": "cuda"}
+    command = [run.build / "cts"]
+    if ranks > 1:
+        # An experiment: NCCL refuses two ranks of one host on one GPU, so each
+        # process is told that it is a host.
+        command = [sys.executable, run.root / "runtime" / "cts" / "launch.py", ranks] + command
+        settings.update(SHARDWRIGHT_HOSTID_PER_RANK="1", NCCL_NET="Socket",
+                        CUDA_VISIBLE_DEVICES=os.environ.get("CUDA_VISIBLE_DEVICES", "0"))
+    code, out, err, seconds = run.shell(command, environment=settings)
+    if ranks == 1 and code == 3:
+        run.record(step, "failed", error=err.strip())
+        raise Stop(3, err.strip().removeprefix("error: "))
+    run.record(step, "passed" if code == 0 else "failed", seconds=round(seconds, 1),
+               output=(out + err)[-4000:])
+
+
+def train(run, program, *flags):
+    code, out, err, _ = run.shell([run.build / program, "--json"] + list(flags))
+    lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    if code or not lines:
+        return None, (err or out).strip()[-2000:]
+    return lines, ""
+
+
+def tensors(path):
+    """{name: list of floats} of a safetensors file."""
+    data = pathlib.Path(path).read_bytes()
+    length, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    result = {}
+    for name, entry in header.items():
+        first, last = entry["data_offsets"]
+        part = data[8 + length + first:8 + length + last]
+        kind = {"F64": "d", "F32": "f"}.get(entry["dtype"])
+        if kind:
+            result[name] = struct.unpack(f"<{len(part) // struct.calcsize(kind)}{kind}", part)
+        else:  # bf16: the upper half of an f32
+            result[name] = [struct.unpack("<f", b"\0\0" + part[i:i + 2])[0]
+                            for i in range(0, len(part), 2)]
+    return result
+
+
+def gradients(run):
+    """Every kernel on real data: the gradients of a step against f64."""
+    data = ["--data", run.root / "README.md", "--steps", "1"]
+    dumps = {}
+    for program in ("tiny.host.f64", "tiny.cuda.f32", "tiny.cuda.bf16"):
+        dumps[program] = run.build / (program + ".safetensors")
+        lines, why = train(run, program, "--dump", dumps[program], *data)
+        if not lines:
+            return run.record("gradients", "failed", program=program, error=why)
+    want = tensors(dumps["tiny.host.f64"])
+    total = sum(value * value for name, list_ in want.items() if name.startswith("grad:")
+                for value in list_) ** 0.5
+    worst = {}
+    for program, limit in (("tiny.cuda.f32", F32_GRADIENT), ("tiny.cuda.bf16", BF16_GRADIENT)):
+        got = tensors(dumps[program])
+        errors = {}
+        for name, values in want.items():
+            if not name.startswith("grad:"):
+                continue
+            difference = sum((a - b) ** 2 for a, b in zip(got[name], values)) ** 0.5
+            norm = max(sum(b * b for b in values) ** 0.5, 1e-6 * total)
+            errors[name] = difference / norm
+        name = max(errors, key=errors.get)
+        worst[program] = {"tensor": name, "error": errors[name], "limit": limit}
+    return run.record("gradients",
+                      "passed" if all(w["error"] <= w["limit"] for w in worst.values())
+                      else "failed", worst=worst)
+
+
+def losses(run):
+    """A training run in bf16 follows the host's in f32."""
+    flags = ["--data", run.root / "README.md", "--steps", "20", "--lr", "1e-3"]
+    curves = {}
+    for program in ("tiny.host.f32", "tiny.cuda.f32", "tiny.cuda.bf16"):
+        lines, why = train(run, program, *flags)
+        if not lines:
+            return run.record("losses", "failed", program=program, error=why)
+        curves[program] = [line["loss"] for line in lines if "loss" in line]
+    want = curves["tiny.host.f32"]
+    errors = {program: max(abs(a - b) / b for a, b in zip(curve, want))
+              for program, curve in curves.items()}
+    good = errors["tiny.cuda.f32"] < 1e-3 and errors["tiny.cuda.bf16"] < BF16_LOSS \
+        and want[-1] < want[0]
+    return run.record("losses", "passed" if good else "failed", errors=errors, losses=curves)
+
+
+def times(run):
+    code, out, err, _ = run.shell([run.build / "bench"])
+    lines = [json.loads(line) for line in out.splitlines()]
+    run.record("kernels", "passed" if code == 0 else "failed", results=lines, error=err.strip())
+    data = run.build / "tokens.bin"
+    generator = random.Random(0)
+    data.write_bytes(struct.pack("<200000H", *(generator.randrange(32000)
+                                               for _ in range(200000))))
+    for program, sequence, batch, micro in (("125m.cuda.bf16", 1024, 32, 16),
+                                            ("1b.cuda.bf16", 2048, 16, 4)):
+        if not (run.build / program).exists():
+            run.record(program, "skipped", why="its object was not carried along")
+            continue
+        lines, why = train(run, program, "--data", data, "--steps", "12")
+        if not lines:
+            run.record(program, "failed", error=why)
+            continue
+        # The first two steps choose algorithms and record.
+        seconds = [line["seconds"] for line in lines if "seconds" in line and "step" in line][3:]
+        facts = {"step_seconds": statistics.median(seconds),
+                 "tokens_per_second": batch * sequence / statistics.median(seconds),
+                 "losses": [line["loss"] for line in lines if "step" in line]}
+        for mode in ("eager", "compiled"):
+            code, out, err, _ = run.shell(
+                [sys.executable, run.root / "test" / "device" / "torch_step.py",
+                 run.root / "test" / "device" / "models" / ("llama-" + program.split(".")[0]),
+                 sequence, batch, micro, mode])
+            facts["torch_" + mode] = json.loads(out.splitlines()[-1]) if code == 0 else {
+                "error": err.strip()[-1000:]}
+        run.record(program, "passed", **facts)
+
+
+STEPS = {
+    "environment": environment,
+    "build": build,
+    "conformance_1": lambda run: conformance(run, 1),
+    "gradients": gradients,
+    "losses": losses,
+    "times": times,
+    "conformance_2": lambda run: conformance(run, 2),
+    "conformance_3": lambda run: conformance(run, 3),
+}
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent.parent.parent
+    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].removeprefix("usage: "))
+    parser.add_argument("--root", default=str(here))
+    parser.add_argument("--build", default="device-build")
+    parser.add_argument("--out", default="results.json")
+    parser.add_argument("--skip", default="")
+    try:
+        arguments = parser.parse_args()
+    except SystemExit as stop:
+        return 5 if stop.code else 0
+    run = Run(arguments)
+    unknown = run.skip - set(STEPS)
+    if unknown:
+        print(f"error: expected steps to skip among {', '.join(STEPS)}, but got "
+              f"{', '.join(sorted(unknown))}", file=sys.stderr)
+        return 5
+    folders = os.pathsep.join(library_folders())
+    os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(
+        filter(None, [os.environ.get("LD_LIBRARY_PATH"), folders]))
+    try:
+        for name, step in STEPS.items():
+            if name in run.skip:
+                run.record(name, "skipped", why="asked for")
+            else:
+                step(run)
+    except Stop as stop:
+        run.save()
+        print(f"error: {stop}", file=sys.stderr)
+        return stop.code
+    return 0 if run.save() else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
