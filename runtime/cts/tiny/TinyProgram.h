@@ -28,7 +28,7 @@ struct TinyPlan {
   bool tied = false;     ///< head shares the table of embed
   bool oneFOneB = false; ///< only for pp = 2
   bool singlePrecision = false;
-  /// Carries (empty) device code, so it wants a GPU.
+  /// Carries device code (of no use), so it wants a GPU.
   bool device = false;
   /// A fault for the tests: "", "stall" (rank 1 sleeps in step 2), "canary",
   /// "nan", "mismatch".
