@@ -16,6 +16,8 @@ rt.func @dense.none.forward attributes {workspace_bytes = 512 : i64} {
   rt.matmul <stream_in, 0>, <params, 0> -> <workspace, 128> sizes 4 x 8 x 16 : f32 {transpose_b}
   // CHECK-NEXT: rt.matmul <grad_in, 0>, <saved, 0> -> <grads, 0> sizes 4 x 8 x 16 : f64 {accumulate, transpose_a}
   rt.matmul <grad_in, 0>, <saved, 0> -> <grads, 0> sizes 4 x 8 x 16 : f64 {accumulate, transpose_a}
+  // CHECK-NEXT: rt.matmul <grad_in, 0>, <saved, 0> -> <grads, 0> sizes 4 x 8 x 16 : bf16 {accumulate, result_dtype = f32}
+  rt.matmul <grad_in, 0>, <saved, 0> -> <grads, 0> sizes 4 x 8 x 16 : bf16 {accumulate, result_dtype = f32}
   // CHECK-NEXT: rt.attention_fwd <saved, 0>, <saved, 768>, <saved, 1024> -> <workspace, 0>, <saved, 1280> shape [8, 8, 1, 2, 3, 4] : f32 {causal = true, scale = 5.000000e-01 : f64}
   rt.attention_fwd <saved, 0>, <saved, 768>, <saved, 1024> -> <workspace, 0>, <saved, 1280> shape [8, 8, 1, 2, 3, 4] : f32 {causal = true, scale = 0.5 : f64}
   // CHECK-NEXT: rt.attention_bwd <workspace, 0>, <saved, 0>, <saved, 768>, <saved, 1024>, <saved, 2048>, <saved, 1280> -> <workspace, 768>, <workspace, 1536>, <workspace, 1792> shape [8, 8, 1, 2, 3, 4] : f32 {causal = true, scale = 5.000000e-01 : f64}
@@ -24,6 +26,8 @@ rt.func @dense.none.forward attributes {workspace_bytes = 512 : i64} {
   rt.embedding_fwd <tokens, 0>, <shared_params, 0> -> <stream_out, 0> sizes 8 x 64 x 16 axes ["tp"] : f32
   // CHECK-NEXT: rt.embedding_bwd <tokens, 0>, <grad_in, 0> -> <shared_grads, 0> sizes 8 x 64 x 16 axes [] : f32
   rt.embedding_bwd <tokens, 0>, <grad_in, 0> -> <shared_grads, 0> sizes 8 x 64 x 16 axes [] : f32
+  // CHECK-NEXT: rt.embedding_bwd <tokens, 0>, <grad_in, 0> -> <shared_grads, 0> sizes 8 x 64 x 16 axes [] : bf16 {table_dtype = f32}
+  rt.embedding_bwd <tokens, 0>, <grad_in, 0> -> <shared_grads, 0> sizes 8 x 64 x 16 axes [] : bf16 {table_dtype = f32}
   // CHECK-NEXT: rt.all_reduce <workspace, 0> -> <workspace, 0> axes ["tp"] sum count 64 : f32
   rt.all_reduce <workspace, 0> -> <workspace, 0> axes ["tp"] sum count 64 : f32
   // CHECK-NEXT: rt.all_gather <workspace, 0> -> <workspace, 256> axes ["tp"] count 64 : f32

@@ -54,6 +54,21 @@ model.kind @conv1d(
   model.return %dw : tensor<24x3x4x5xf64>
 }
 
+// Gradients of bf16 values are f32.
+// CHECK: rt.func @mixed
+// CHECK-NEXT: rt.matmul <stream_in, 0>, <params, 0> -> <workspace, 0> sizes 16 x 60 x 24 : bf16 {transpose_b}
+// CHECK-NEXT: rt.matmul <workspace, 0>, <stream_in, 0> -> <grads, 0> sizes 60 x 24 x 16 : bf16 {accumulate, result_dtype = f32, transpose_a}
+model.kind @mixed(
+    %x: tensor<8x2x24xbf16> {spmd.address = #rt.addr<stream_in, 0>},
+    %w: tensor<3x4x5x24xbf16> {spmd.address = #rt.addr<params, 0>})
+    -> (tensor<3x4x5x24xf32> {spmd.address = #rt.addr<grads, 0>}) {
+  %q = model.contract %x, %w in attention {spec = "sbh,ngdh->sbngd", spmd.address = [#rt.addr<workspace, 0>]}
+      : (tensor<8x2x24xbf16>, tensor<3x4x5x24xbf16>) -> tensor<8x2x3x4x5xbf16>
+  %dw = model.contract %q, %x in attention {spec = "sbngd,sbh->ngdh", spmd.address = [#rt.addr<grads, 0>]}
+      : (tensor<8x2x3x4x5xbf16>, tensor<8x2x24xbf16>) -> tensor<3x4x5x24xf32>
+  model.return %dw : tensor<3x4x5x24xf32>
+}
+
 // CHECK: rt.func @kernels
 // CHECK-NEXT: rt.launch @rms_norm.0 [#rt.addr<stream_in, 0>, #rt.addr<params, 0>] -> [#rt.addr<workspace, 0>, #rt.addr<saved, 0>]
 // CHECK-NEXT: rt.launch @rms_norm.0 [#rt.addr<workspace, 0>, #rt.addr<params, 0>] -> [#rt.addr<workspace, 2048>, #rt.addr<saved, 256>]
