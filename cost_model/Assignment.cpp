@@ -55,6 +55,14 @@ std::vector<Axis> dataAxes(const Plan &plan, Segment segment) {
                                                         : Degree::Dp);
 }
 
+std::vector<Axis> shardAxes(const Plan &plan, Segment segment) {
+  std::vector<Axis> axes = dataAxes(plan, segment);
+  if (plan.zeroRanks > 0)
+    while (!axes.empty() && degree(plan, axes) > plan.zeroRanks)
+      axes.erase(axes.begin());
+  return axes;
+}
+
 int64_t paddedVocab(int64_t vocab, int64_t tp) {
   return roundUp(vocab, checkedMul(128, tp));
 }

@@ -41,6 +41,8 @@ std::vector<Axis> routedAxes(const Plan &plan, Segment segment);
 /// Axes over whose ranks the gradient of a parameter of `segment` is summed and
 /// its optimizer state may be sharded: edp for experts, dp for all others.
 std::vector<Axis> dataAxes(const Plan &plan, Segment segment);
+/// Of them, those over which ZeRO shards: all, or the inner ones of HSDP.
+std::vector<Axis> shardAxes(const Plan &plan, Segment segment);
 /// Encoding of a parameter, from its segment and the roles of its dims.
 Encoding parameterEncoding(const Plan &plan, const Parameter &parameter);
 

@@ -19,7 +19,7 @@ public:
       : program(program), hardware(hardware), profile(profile), plan(plan),
         cache(cache), clock(hardware, profile, plan) {}
 
-  Estimate run() {
+  Estimate run(Breakdown *breakdown) {
     const Stage *last = nullptr;
     for (int64_t stage = 0; stage < plan.pp; ++stage) {
       work.emplace_back();
@@ -29,6 +29,10 @@ public:
         const bool same = last && *last == own;
         chunkWork.push_back(same ? chunkWork.back() : workOf(own));
         last = &own;
+        if (const double speed = speedOf(stage); speed != 1) {
+          slowDown(chunkWork.back(), speed);
+          last = nullptr;
+        }
         accumulate(work.back(), chunkWork.back());
       }
     }
@@ -71,10 +75,51 @@ public:
     add("stragglers", excess * computing);
     for (const Term &term : estimate.terms)
       estimate.stepTime += term.time;
+    if (breakdown)
+      *breakdown = breakdownOf(timeline, end, excess);
     return estimate;
   }
 
 private:
+  /// Of the slowest device of a pipeline rank: those that share its layers wait
+  /// for it, and the step for its pipeline.
+  double speedOf(int64_t stage) const {
+    double speed = 1;
+    for (const SlowRank &slow : hardware.slowRanks)
+      if (slow.rank / (plan.ranks() / plan.pp) == stage)
+        speed = std::min(speed, slow.speed);
+    return speed;
+  }
+
+  Breakdown breakdownOf(const Timeline &timeline, size_t last,
+                        double excess) const {
+    Breakdown breakdown;
+    for (size_t i = 0; i < work.size(); ++i) {
+      const StageWork &own = work[i];
+      StageBreakdown stage;
+      stage.work = own.layers;
+      accumulate(stage.work, own.entrance, 1);
+      accumulate(stage.work, own.exit, 1);
+      stage.line = timeline.stages[i];
+      stage.reduce = own.reduce;
+      stage.exposedReduce = clock.exposedReduce(own);
+      stage.gather = own.gather;
+      stage.exposedGather = clock.exposedGather(own);
+      stage.shardedForward = clock.shardedForward(own);
+      stage.shardedBackward = clock.shardedBackward(own);
+      stage.optimizer = clock.optimizerTime(own);
+      stage.elements = own.elements;
+      stage.stateElements = own.stateElements;
+      stage.optimizerBytes = clock.optimizerBytes(own);
+      breakdown.stages.push_back(stage);
+    }
+    breakdown.last = last;
+    breakdown.pipeline = pipelineTimes();
+    breakdown.excess = excess;
+    breakdown.shared = sharedReduce;
+    return breakdown;
+  }
+
   /// Microbatches that pass a chunk.
   double perChunk() const {
     return static_cast<double>(
@@ -122,6 +167,7 @@ private:
       work[stage].largestReduce =
           maximum(work[stage].largestReduce, times.reduce);
       work[stage].gather += times.gather;
+      work[stage].reduceShards += times.reduceShards;
       work[stage].elements = checkedAdd(work[stage].elements, block.elements);
       work[stage].stateElements =
           checkedAdd(work[stage].stateElements, block.stateElements);
@@ -287,26 +333,20 @@ StageEstimate estimateStageMemory(const Program &program,
   if (!facts)
     facts = &made;
   MemoryParts parts = memoryOf(program, plan, table, stage, facts);
-  if (plan.zero >= 2) {
-    // Gradients of a microbatch are reduced at once; ZeRO 3 holds the
-    // parameters of the layer at work and of the next.
-    const double shards = static_cast<double>(plan.dp);
-    const double layers =
-        static_cast<double>(program.layers) / static_cast<double>(plan.pp);
-    const double whole = std::min(1.0, 2 / layers);
-    const auto scaled = [](Bytes bytes, double factor) {
-      return Bytes(
-          static_cast<int64_t>(static_cast<double>(bytes.count()) * factor));
-    };
-    parts.gradients = scaled(parts.gradients, 1 / shards + whole);
-    if (plan.zero == 3)
-      parts.parameters = scaled(parts.parameters, 1 / shards + whole);
-  }
   StageEstimate estimate;
   estimate.memory = parts;
   estimate.framework =
       frameworkBytes(program, hardware, profile, plan, stage, parts,
                      facts->inFlight[static_cast<size_t>(stage)]);
+  // Of the layer behind the one at work, whose transfers run ahead.
+  const auto ahead = [&](DType dtype) {
+    return Bytes(checkedMul(largestBlock(program, plan, table, stage),
+                            byteWidth(dtype)));
+  };
+  if (plan.zero >= 3 && profile.overlapParameterGather)
+    estimate.framework += ahead(plan.dtypes.param);
+  if (plan.zero >= 2 && profile.overlapGradientReduce)
+    estimate.framework += ahead(plan.dtypes.grad);
   estimate.outside = outsideBytes(profile, parts);
   return estimate;
 }
@@ -326,10 +366,11 @@ std::vector<StageEstimate> estimateMemory(const Program &program,
 
 Estimate estimateTime(const Program &program, const Hardware &hardware,
                       const Profile &profile, const Plan &plan,
-                      EstimateCache *cache) {
+                      EstimateCache *cache, Breakdown *breakdown) {
   EstimateCache own;
   Estimate estimate =
-      Composer(program, hardware, profile, plan, cache ? *cache : own).run();
+      Composer(program, hardware, profile, plan, cache ? *cache : own)
+          .run(breakdown);
   const double tokens = static_cast<double>(plan.globalBatch) *
                         static_cast<double>(program.sequence);
   const double ranks = static_cast<double>(plan.ranks());

@@ -130,10 +130,32 @@ Estimate estimate(const Program &program, const Hardware &hardware,
                   const Profile &profile, const Plan &plan,
                   EstimateCache *cache = nullptr);
 
-/// The same without memory: `stages` is empty and `fits` false.
+/// What a rank of the pipeline does, for those who ask why.
+struct StageBreakdown {
+  LayerProfile work;  ///< of one microbatch in each of its chunks
+  StageTimeline line; ///< of all of them
+  Seconds reduce, exposedReduce; ///< of gradients; of every microbatch and
+                                 ///< exposed once under ZeRO 2 and 3
+  Seconds gather, exposedGather; ///< of parameters; of every use under ZeRO 3
+  Seconds shardedForward, shardedBackward; ///< exposed in every microbatch
+  Seconds optimizer;
+  int64_t elements = 0, stateElements = 0; ///< parameters; those it updates
+  double optimizerBytes = 0;               ///< traffic of the update
+};
+struct Breakdown {
+  std::vector<StageBreakdown> stages;
+  size_t last = 0;        ///< whose terms the estimate has
+  PipelineTimes pipeline;
+  double excess = 0;      ///< by which the slowest device is slower than the mean
+  Seconds shared;         ///< sum of gradients that stages share
+};
+
+/// The same without memory: `stages` is empty and `fits` false. `breakdown`
+/// gets what the terms were made of.
 Estimate estimateTime(const Program &program, const Hardware &hardware,
                       const Profile &profile, const Plan &plan,
-                      EstimateCache *cache = nullptr);
+                      EstimateCache *cache = nullptr,
+                      Breakdown *breakdown = nullptr);
 
 /// Memory of every stage: the arena exactly, and what the framework adds.
 std::vector<StageEstimate> estimateMemory(const Program &program,

@@ -55,7 +55,7 @@ Key localKey(const Plan &plan, int64_t kind, Recompute policy,
 Key blockKey(const Plan &plan, int64_t kind) {
   Key key = localKey(plan, kind, Recompute::None, 0);
   key[8] = plan.dp;
-  key[11] = 1 + plan.zero;
+  key[11] = 1 + plan.zero + 4 * plan.zeroRanks;
   key[12] = stageOwners(plan.schedule) > 1 ? plan.pp : 0;
   return key;
 }
@@ -73,6 +73,7 @@ public:
     localPlan = plan;
     localPlan.stages.clear();
     localPlan.zero = 0;
+    localPlan.zeroRanks = 0;
     localPlan.dp = localDp(plan);
     setMesh(localPlan);
     return localPlan;

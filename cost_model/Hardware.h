@@ -8,6 +8,7 @@
 #define SHARDWRIGHT_COST_MODEL_HARDWARE_H
 
 #include "cost_model/Failure.h"
+#include "cost_model/Goodput.h"
 #include "cost_model/Plan.h"
 
 #include <array>
@@ -118,6 +119,12 @@ struct CollectiveFabric {
   Seconds p2pLatency;      ///< of one send and receive, between nodes
 };
 
+/// A device that is slower than its kind: all its compute takes 1 / speed.
+struct SlowRank {
+  int64_t rank;
+  double speed; ///< (0, 1]
+};
+
 /// A cluster. Ranks are numbered node by node.
 struct Hardware {
   std::string name;
@@ -126,6 +133,8 @@ struct Hardware {
   Device device;
   std::vector<Level> levels; ///< inner to outer; levels[0] is the node
   CollectiveFabric fabric;
+  Operations operations;           ///< what the file says of storage and money
+  std::vector<SlowRank> slowRanks; ///< in no file; a question may ask
 
   int64_t ranksPerNode() const { return levels.front().size; }
   int64_t ranks() const { return nodes * ranksPerNode(); }

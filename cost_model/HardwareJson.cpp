@@ -167,6 +167,36 @@ void readFabric(JsonObject object, CollectiveFabric &fabric) {
   object.finish();
 }
 
+/// What a cluster file may say beside the machine; absent means unknown.
+void readOperations(JsonObject &object, Operations &operations) {
+  if (object.has("storage")) {
+    JsonObject storage = object.child("storage");
+    operations.storageWrite =
+        BytesPerSecond(storage.number("bytes_per_second", 1));
+    if (storage.has("node_bytes_per_second")) {
+      operations.nodeWrite =
+          BytesPerSecond(storage.number("node_bytes_per_second", 1));
+      operations.nodeLossShare = storage.number("node_loss_share", 0, 1);
+    }
+    operations.storageSource = storage.source();
+    storage.finish();
+  }
+  if (object.has("failures")) {
+    JsonObject failures = object.child("failures");
+    operations.failuresPerDeviceDay = failures.number("per_device_day", 0, 1e4);
+    operations.restart = Seconds(failures.number("restart_seconds"));
+    operations.failureSource = failures.source();
+    failures.finish();
+  }
+  if (object.has("price")) {
+    JsonObject price = object.child("price");
+    operations.pricePerDeviceHour = price.number("per_device_hour");
+    operations.currency = price.string("currency");
+    operations.priceSource = price.source();
+    price.finish();
+  }
+}
+
 } // namespace
 
 bool readHardware(std::string_view text, std::string_view file,
@@ -204,6 +234,7 @@ bool readHardware(std::string_view text, std::string_view file,
   else if (result.nodes > 1 && result.levels.size() < 2)
     object.complain("/levels", "expected a level between nodes (nodes > 1)");
   readFabric(object.child("collectives"), result.fabric);
+  readOperations(object, result.operations);
   object.finish();
   if (failure.messages.size() != before)
     return false;

@@ -54,8 +54,20 @@ void expectValue(JsonObject &object, const std::string &key,
 }
 
 /// What a plan of these degrees says in keys that leave no choice yet.
-json zeroAxes(int zero) {
-  return zero >= 1 ? json::array({"dp"}) : json::array();
+json zeroAxes(const Plan &plan) {
+  return plan.zero == 0        ? json::array()
+         : plan.zeroRanks == 0 ? json::array({"dp"})
+                               : json::array({"dp1"});
+}
+
+/// "dp1" of a mesh that splits dp into copies and shards (HSDP).
+int64_t shardAxis(const Plan &plan, const json &axes) {
+  if (plan.zero == 0 || plan.ep * plan.etp > 1 || axes != json::array({"dp1"}))
+    return 0;
+  for (const MeshAxis &axis : plan.mesh)
+    if (axis.name == "dp1")
+      return axis.size;
+  return 0;
 }
 
 void readParallel(JsonObject parallel, Plan &plan) {
@@ -68,7 +80,8 @@ void readParallel(JsonObject parallel, Plan &plan) {
   plan.sp = parallel.boolean("sp");
   plan.zero = static_cast<int>(parallel.integer("zero", 0, 3));
   expectValue(parallel, "cp_kind", "none");
-  expectValue(parallel, "zero_axes", zeroAxes(plan.zero));
+  plan.zeroRanks = shardAxis(plan, parallel.at("zero_axes"));
+  expectValue(parallel, "zero_axes", zeroAxes(plan));
   parallel.finish();
 }
 
@@ -189,7 +202,7 @@ std::string canonicalText(const Plan &plan) {
         {"etp", plan.etp},
         {"sp", plan.sp},
         {"zero", plan.zero},
-        {"zero_axes", zeroAxes(plan.zero)}}},
+        {"zero_axes", zeroAxes(plan)}}},
       {"batch",
        {{"global", plan.globalBatch},
         {"micro", plan.microBatch},

@@ -37,6 +37,9 @@ private:
   std::vector<Entry> entries;
 };
 
+/// Elements of the largest block of a rank: of a layer, or what it shares.
+int64_t largestBlock(const Program &program, const Plan &plan,
+                     const LayerTable &table, int64_t stage);
 /// `facts` of the plan's schedule may be null; they are made then.
 MemoryParts memoryOf(const Program &program, const Plan &plan,
                      const LayerTable &table, int64_t stage,

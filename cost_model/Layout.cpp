@@ -30,7 +30,7 @@ int64_t localElements(const Plan &plan, const Parameter &parameter) {
 /// A parameter that a block has to hold.
 struct Member {
   bool expert;
-  std::vector<Axis> dataAxes, extraReduceAxes;
+  std::vector<Axis> dataAxes, shardAxes, extraReduceAxes;
   bool decay;
   int index;
   int64_t elements;
@@ -40,6 +40,8 @@ Member memberOf(const Plan &plan, const Parameter &parameter,
                 std::vector<Axis> extraReduceAxes, int index) {
   return {parameter.segment == Segment::Experts,
           dataAxes(plan, parameter.segment),
+          plan.zero >= 1 ? shardAxes(plan, parameter.segment)
+                         : std::vector<Axis>{},
           std::move(extraReduceAxes),
           parameter.decay,
           index,
@@ -65,7 +67,8 @@ ParameterBlock makeBlock(const Plan &plan, std::vector<Member> members) {
       bucket.dataAxes = member.dataAxes;
       bucket.extraReduceAxes = member.extraReduceAxes;
       bucket.decay = member.decay;
-      bucket.shards = plan.zero >= 1 ? degree(plan, bucket.dataAxes) : 1;
+      bucket.shardAxes = member.shardAxes;
+      bucket.shards = degree(plan, bucket.shardAxes);
     }
     Bucket &bucket = block.buckets.back();
     bucket.parameters.push_back(member.index);
@@ -126,7 +129,9 @@ ParameterBlock blockOf(const Plan &plan, const Kind &kind,
   return makeBlock(plan, std::move(members));
 }
 
-int64_t zeroDegree(const Plan &plan) { return plan.zero >= 1 ? plan.dp : 1; }
+int64_t zeroDegree(const Plan &plan) {
+  return plan.zero == 0 ? 1 : plan.zeroRanks > 0 ? plan.zeroRanks : plan.dp;
+}
 
 std::vector<SharedParameter> sharedParameters(const Program &program) {
   std::vector<SharedParameter> shared;
@@ -398,11 +403,14 @@ Bytes reduceStaging(const Plan &plan, const ParameterBlock &block,
                          stagingBytes(collective, elements, width, ranks));
   };
   for (const Bucket &bucket : block.buckets) {
-    add(Collective::AllReduce, bucket.elements,
-        degree(plan, bucket.extraReduceAxes));
-    add(Collective::AllReduce, bucket.elements, owners);
-    add(plan.zero >= 1 ? Collective::ReduceScatter : Collective::AllReduce,
-        bucket.elements, degree(plan, bucket.dataAxes));
+    // Under ZeRO 2 and 3 the sum over data ranks comes first, of shards only.
+    const int64_t rest =
+        plan.zero >= 2 ? bucket.elements / bucket.shards : bucket.elements;
+    add(Collective::AllReduce, rest, degree(plan, bucket.extraReduceAxes));
+    add(Collective::AllReduce, rest, owners);
+    add(Collective::ReduceScatter, bucket.elements, bucket.shards);
+    add(Collective::AllReduce, bucket.elements / bucket.shards,
+        degree(plan, bucket.dataAxes) / bucket.shards);
   }
   return largest;
 }
@@ -446,8 +454,10 @@ MemoryParts memoryOf(const Program &program, const Plan &plan,
         staging, stagingBytes(Collective::AllReduce, 2, 8, plan.ranks()));
 
   const DTypes &dtypes = plan.dtypes;
-  memory.parameters = Bytes(checkedMul(elements, byteWidth(dtypes.param)));
-  memory.gradients = Bytes(checkedMul(elements, byteWidth(dtypes.grad)));
+  memory.parameters = Bytes(checkedMul(
+      plan.zero >= 3 ? stateElements : elements, byteWidth(dtypes.param)));
+  memory.gradients = Bytes(checkedMul(
+      plan.zero >= 2 ? stateElements : elements, byteWidth(dtypes.grad)));
   memory.optimizer =
       Bytes(checkedMul(3 * byteWidth(dtypes.master), stateElements));
   const ScheduleFacts made = facts ? ScheduleFacts() : scheduleFacts(plan);
@@ -465,8 +475,25 @@ MemoryParts memoryOf(const Program &program, const Plan &plan,
                 borders.gradientsLeaving) *
                stream;
   memory.comm = aligned(staging);
+  if (plan.zero >= 2) {
+    const int64_t largest = largestBlock(program, plan, table, stage);
+    memory.comm +=
+        aligned(Bytes(checkedMul(largest, byteWidth(dtypes.grad))));
+    if (plan.zero >= 3)
+      memory.comm +=
+          aligned(Bytes(checkedMul(largest, byteWidth(dtypes.param))));
+  }
   memory.workspace = workspace + 2 * stream;
   return memory;
+}
+
+int64_t largestBlock(const Program &program, const Plan &plan,
+                     const LayerTable &table, int64_t stage) {
+  int64_t largest = sharedBlock(plan, program, table, stage).elements;
+  forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
+    largest = std::max(largest, table.of(run).block.elements);
+  });
+  return largest;
 }
 
 int64_t sharedOwners(const Program &program, const Plan &plan, int64_t stage) {

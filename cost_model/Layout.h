@@ -19,12 +19,13 @@ inline constexpr int64_t arenaAlignment = 256;
 /// Key: (data axes, axes whose partial must be summed besides them, decay).
 struct Bucket {
   std::vector<Axis> dataAxes;        ///< dp, or edp for experts
+  std::vector<Axis> shardAxes;       ///< of them those of ZeRO; none: not sharded
   std::vector<Axis> extraReduceAxes; ///< all-reduced first (tp under sp)
   bool decay = true;
   std::vector<int> parameters;  ///< indices in the kind, ascending
   std::vector<int64_t> offsets; ///< of each parameter, elements, in the bucket
-  int64_t shards = 1;           ///< of its optimizer state: the data ranks if
-                                ///< zero >= 1
+  int64_t shards = 1;           ///< of its optimizer state: the ranks of
+                                ///< shardAxes
   int64_t elements = 0;         ///< padded to shards * 128 elements
   int64_t offset = 0;           ///< of the bucket, elements, in the layer block
 };
@@ -39,7 +40,7 @@ struct ParameterBlock {
 };
 
 /// Data ranks over which optimizer state of parameters other than experts is
-/// sharded: dp if zero >= 1, else 1.
+/// sharded: dp, or those of HSDP, if zero >= 1, else 1.
 int64_t zeroDegree(const Plan &plan);
 
 /// A tensor that several kinds use (tied embedding), where it occurs first.
@@ -163,7 +164,8 @@ Bytes streamBytes(const Program &program, const Plan &plan);
 /// Memory of one rank of `stage`, a rank of the pipeline with one or several
 /// entries of plan.stages (its chunks). Parts:
 /// - parameters: elements of all layer blocks and the shared block * param
-///   width; gradients: the same * grad width;
+///   width; gradients: the same * grad width; elements / shards of the
+///   parameters under ZeRO 3, of the gradients under ZeRO 2 and 3;
 /// - optimizer: 3 * elements / shards, bucket by bucket, * master width
 ///   (master, m, v);
 /// - saved: the most at any moment (inFlight in Schedule.h) of the saved bytes of
@@ -173,7 +175,9 @@ Bytes streamBytes(const Program &program, const Plan &plan);
 /// - p2p: one aligned stream for each of the schedule's border buffers: GPipe and
 ///   1F1B the stream that leaves and the gradient that arrives (unless last
 ///   stage) and the gradient that leaves (unless first);
-/// - comm: the largest staging of any collective of the step, aligned;
+/// - comm: the largest staging of any collective of the step, aligned; under
+///   ZeRO 2 and 3 the whole gradient of the largest block, which is reduced as
+///   soon as it is made, under ZeRO 3 also its gathered parameters, aligned;
 /// - workspace: the largest workspaceBytes of the stage's kinds + two aligned
 ///   streams, between which the gradient passes from layer to layer. Under
 ///   schedules that split the backward it still has room for one layer's kept

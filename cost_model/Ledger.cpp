@@ -115,24 +115,37 @@ private:
   void addBlock(const ParameterBlock &block, int64_t layers, int64_t owners) {
     const int64_t gradWidth = byteWidth(plan.dtypes.grad);
     const int64_t paramWidth = byteWidth(plan.dtypes.param);
+    const int64_t microbatches =
+        chunkMicrobatches(plan.schedule, plan.microbatches());
     for (const Bucket &bucket : block.buckets) {
       const Bytes payload(checkedMul(bucket.elements, gradWidth));
+      const Bytes shard(payload.count() / bucket.shards);
+      const Bytes rest = plan.zero >= 2 ? shard : payload;
       if (!bucket.extraReduceAxes.empty())
         add(Collective::AllReduce, axisName(plan, bucket.extraReduceAxes),
-            Phase::Reduce, layers, payload);
+            Phase::Reduce, layers, rest);
       if (owners > 1)
-        add(Collective::AllReduce, "pp", Phase::Reduce, layers, payload);
-      const int64_t ranks = degree(plan, bucket.dataAxes);
-      if (ranks == 1)
+        add(Collective::AllReduce, "pp", Phase::Reduce, layers, rest);
+      std::vector<Axis> copies = bucket.dataAxes;
+      for (Axis axis : bucket.shardAxes)
+        std::erase(copies, axis);
+      if (degree(plan, copies) > 1)
+        add(Collective::AllReduce, axisName(plan, copies), Phase::Reduce,
+            layers, shard);
+      if (bucket.shards == 1)
         continue;
-      const std::string data = axisName(plan, bucket.dataAxes);
-      if (plan.zero == 0) {
-        add(Collective::AllReduce, data, Phase::Reduce, layers, payload);
+      const std::string axes = axisName(plan, bucket.shardAxes);
+      const int64_t everyTime = checkedMul(layers, microbatches);
+      const Bytes part(
+          checkedMul(bucket.elements / bucket.shards, paramWidth));
+      add(Collective::ReduceScatter, axes, Phase::Reduce,
+          plan.zero >= 2 ? everyTime : layers, payload);
+      if (plan.zero <= 2) {
+        add(Collective::AllGather, axes, Phase::Update, layers, part);
         continue;
       }
-      add(Collective::ReduceScatter, data, Phase::Reduce, layers, payload);
-      add(Collective::AllGather, data, Phase::Update, layers,
-          Bytes(checkedMul(bucket.elements / ranks, paramWidth)));
+      add(Collective::AllGather, axes, Phase::Forward, everyTime, part);
+      add(Collective::AllGather, axes, Phase::DataGrad, everyTime, part);
     }
   }
 

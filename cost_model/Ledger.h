@@ -24,14 +24,21 @@
 // 1. all_reduce over the bucket's extra axes, if there are any;
 // 2. all_reduce over "pp" between the pipeline ranks that own the block, if more
 //    than one does: of a shared block, and under dualpipe of every block;
-// 3. all_reduce (zero 0) or reduce_scatter (zero 1) over the bucket's data axes,
-//    if they have more than one rank: "dp", or "edp" for experts.
+// 3. reduce_scatter over the bucket's shard axes (zero >= 1: its data axes, "dp",
+//    or "edp" for experts; of HSDP the inner ones), if they have more than one
+//    rank, then all_reduce over the rest of its data axes, if they have, of
+//    payload / shards: all of them under zero 0.
+// Under zero 2 and 3 the reduce_scatter comes first and of every microbatch, into
+// shards that accumulate; 1, 2 and the all_reduce of 3 follow once, of payload /
+// shards.
 // Phase update:
-// - zero 1 and more than one data rank: per bucket all_gather over the data axes
-//   of this rank's updated parameters, payload elements / data ranks * param
+// - zero 1 and 2 and more than one shard: per bucket all_gather over the shard
+//   axes of this rank's updated parameters, payload elements / shards * param
 //   width;
 // - more than one rank: one all_reduce over "world" of two f64 values, the
 //   square of the gradient norm and the loss: 16 bytes.
+// Under zero 3 the same all_gather counts in forward and again in data_grad, of
+// every microbatch, and not in update.
 // Flops: flopsOf the local iteration space of every op of the three functions,
 // per layer and microbatch; recomputed ops count in data_grad.
 //

@@ -64,7 +64,12 @@ bool cutDegree(const Plan &plan, int64_t inner, int64_t size,
   pieces.clear();
   const int64_t outer = checkedMul(inner, size);
   int64_t from = inner;
-  for (int64_t boundary : {plan.etp, checkedMul(plan.etp, plan.ep)}) {
+  const int64_t shards =
+      plan.zeroRanks > 0
+          ? checkedMul(checkedMul(plan.tp, plan.cp), plan.zeroRanks)
+          : 1;
+  for (int64_t boundary :
+       {plan.etp, checkedMul(plan.etp, plan.ep), shards}) {
     if (boundary <= from || boundary >= outer)
       continue;
     if (boundary % from != 0)

@@ -81,7 +81,10 @@ struct Plan {
   std::vector<MeshAxis> mesh; ///< outer to inner, as setMesh fills it
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1, etp = 1;
   bool sp = false;
-  int zero = 0; ///< 0 or 1; 2 and 3 are only estimated
+  int zero = 0; ///< ZeRO stage: 1 shards state, 2 gradients, 3 parameters too
+  /// Neighbouring data ranks over which ZeRO shards; the others hold copies
+  /// (HSDP). 0: all of them.
+  int64_t zeroRanks = 0;
   int64_t globalBatch = 1; ///< sequences per step over the whole job
   int64_t microBatch = 1;  ///< sequences per rank and microbatch
   int64_t sequence = 0;    ///< tokens per sequence
@@ -143,11 +146,11 @@ int64_t chunkMicrobatches(ScheduleKind kind, int64_t microbatches);
 /// Fills mesh from the degrees: pp, then the common refinement of the dense
 /// order (dp, cp, tp) and the expert order (edp, ep, etp), outer to inner. A
 /// degree that is one axis has its own name; of several axes the outermost is
-/// "dp0". Without expert parallelism: [pp, dp, tp]. cp of 1 has no axis.
+/// "dp0". HSDP splits dp, too: "dp0" over copies, "dp1" over shards. Without expert parallelism: [pp, dp, tp]. cp of 1 has no axis.
 void setMesh(Plan &plan);
 /// The same as a value. Degrees that do not nest: the dense order alone.
 std::vector<MeshAxis> meshOf(const Plan &plan);
-/// Whether the boundaries of the two orders divide one another in a chain.
+/// Whether the boundaries of the two orders, and of zeroRanks, divide one another in a chain.
 bool degreesNest(const Plan &plan);
 
 /// A degree of the plan; Edp is dp * cp * tp / (ep * etp).

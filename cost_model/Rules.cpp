@@ -314,10 +314,27 @@ void checkStageNotEmpty(Check &check) {
 }
 
 void checkZero(Check &check) {
-  if (check.plan.zero != 0 && check.plan.zero != 1)
-    check.fail("expected zero stage 0 or 1, but got " +
-                   std::to_string(check.plan.zero),
-               {"0", "1"});
+  const Plan &plan = check.plan;
+  if (plan.zero < 0 || plan.zero > 3)
+    check.fail("expected zero stage 0, 1, 2 or 3, but got " +
+                   std::to_string(plan.zero),
+               {"0", "1", "2", "3"});
+}
+void checkZeroRanks(Check &check) {
+  const Plan &plan = check.plan;
+  if (plan.zeroRanks == 0)
+    return;
+  if (plan.zeroRanks < 0 || plan.zero == 0 || plan.dp % plan.zeroRanks != 0 ||
+      plan.zeroRanks == plan.dp)
+    check.fail("expected the ranks of a ZeRO group to divide dp (" +
+                   std::to_string(plan.dp) + ") and be fewer, with zero >= 1, "
+                   "but got " + std::to_string(plan.zeroRanks) +
+                   " with zero = " + std::to_string(plan.zero),
+               {});
+  else if (plan.ep * plan.etp > 1)
+    check.fail("expected ZeRO over all data ranks for a plan with experts "
+               "apart, but got groups of " + std::to_string(plan.zeroRanks),
+               {"all"});
 }
 void checkCp(Check &check) { check.one("cp", check.plan.cp); }
 void checkSchedule(Check &check) {
@@ -449,9 +466,12 @@ const std::vector<Entry> &table() {
       {{"head_on_last_stage", "head on stage pp - 1",
         "the loss is computed there", wrong},
        checkHead},
-      {{"zero_supported", "zero in {0, 1}",
-        "gradients and parameters are not sharded yet", later},
+      {{"zero_known", "zero in {0, 1, 2, 3}",
+        "there are three ways to shard over data ranks", wrong},
        checkZero},
+      {{"zero_group", "ZeRO groups of a divisor of dp, without ep",
+        "shards and their copies fill the data ranks", wrong},
+       checkZeroRanks},
       {{"cp_supported", "cp = 1", "no attention over a split sequence yet",
         later},
        checkCp},

@@ -1,6 +1,7 @@
 #include "cost_model/StageWork.h"
 
 #include "cost_model/Collective.h"
+#include "cost_model/Goodput.h"
 #include "cost_model/Kernel.h"
 
 #include <algorithm>
@@ -33,14 +34,17 @@ BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
   for (const Bucket &bucket : block.buckets) {
     const Placement data = placementOf(plan, hardware, bucket.dataAxes);
     const Bytes gradient(checkedMul(bucket.elements, gradWidth));
+    const bool sharded = plan.zero >= 2;
+    Seconds &rest = sharded ? times.reduceShards : times.reduce;
+    const Bytes left =
+        sharded ? Bytes(gradient.count() / bucket.shards) : gradient;
     if (!bucket.extraReduceAxes.empty())
-      times.reduce +=
-          collectiveTime(hardware, Collective::AllReduce, gradient,
-                         placeGroup(degree(plan, bucket.extraReduceAxes), 1,
-                                    hardware.ranksPerNode()));
+      rest += collectiveTime(hardware, Collective::AllReduce, left,
+                             placeGroup(degree(plan, bucket.extraReduceAxes), 1,
+                                        hardware.ranksPerNode()));
     if (stageOwners(plan.schedule) > 1) // half a pipeline apart, on average
-      times.reduce += collectiveTime(
-          hardware, Collective::AllReduce, gradient,
+      rest += collectiveTime(
+          hardware, Collective::AllReduce, left,
           placeGroup(2, plan.dp * plan.tp * std::max<int64_t>(1, plan.pp / 2),
                      hardware.ranksPerNode()));
     if (data.ranks > 1)
@@ -48,16 +52,27 @@ BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
           hardware.device, KernelClass::Elementwise,
           Bytes(static_cast<int64_t>(static_cast<double>(bucket.elements) *
                                      profile.reductionTraffic)));
-    times.reduce += collectiveTime(hardware,
-                                   plan.zero == 0 || profile.allReduceUnderZero
-                                       ? Collective::AllReduce
-                                       : Collective::ReduceScatter,
-                                   gradient, data);
-    if (plan.zero == 0)
+    const Placement shards = placementOf(plan, hardware, bucket.shardAxes);
+    if (bucket.shards == 1 || profile.allReduceUnderZero) {
+      times.reduce +=
+          collectiveTime(hardware, Collective::AllReduce, gradient, data);
+    } else {
+      times.reduce += collectiveTime(hardware, Collective::ReduceScatter,
+                                     gradient, shards);
+      if (shards.ranks < data.ranks) { // copies, one in every shard group
+        std::vector<Axis> copies = bucket.dataAxes;
+        for (Axis axis : bucket.shardAxes)
+          std::erase(copies, axis);
+        rest += collectiveTime(hardware, Collective::AllReduce,
+                               Bytes(gradient.count() / bucket.shards),
+                               placementOf(plan, hardware, copies));
+      }
+    }
+    if (bucket.shards == 1)
       continue;
     times.gather += collectiveTime(
         hardware, Collective::AllGather,
-        Bytes(checkedMul(bucket.elements / bucket.shards, paramWidth)), data);
+        Bytes(checkedMul(bucket.elements / bucket.shards, paramWidth)), shards);
   }
   return times;
 }
@@ -83,8 +98,16 @@ void accumulate(StageWork &sum, const StageWork &chunk) {
   sum.reduce += chunk.reduce;
   sum.largestReduce = maximum(sum.largestReduce, chunk.largestReduce);
   sum.gather += chunk.gather;
+  sum.reduceShards += chunk.reduceShards;
   sum.elements = checkedAdd(sum.elements, chunk.elements);
   sum.stateElements = checkedAdd(sum.stateElements, chunk.stateElements);
+}
+
+void slowDown(StageWork &own, double speed) {
+  for (LayerProfile *part : {&own.layers, &own.entrance, &own.exit})
+    for (Seconds *time : {&part->forward, &part->dataGrad, &part->weightGrad,
+                          &part->recompute})
+      *time = (1 / speed) * *time;
 }
 
 void addLayers(StageWork &sum, LayerProfile &part, const LayerProfile &layer,
@@ -95,13 +118,14 @@ void addLayers(StageWork &sum, LayerProfile &part, const LayerProfile &layer,
   sum.reduce += layers * times.reduce;
   sum.largestReduce = maximum(sum.largestReduce, times.reduce);
   sum.gather += layers * times.gather;
+  sum.reduceShards += layers * times.reduceShards;
   sum.elements = checkedAdd(sum.elements, checkedMul(count, block.elements));
   sum.stateElements =
       checkedAdd(sum.stateElements, checkedMul(count, block.stateElements));
 }
 
 Seconds StageClock::shardedForward(const StageWork &own) const {
-  if (zero < 2)
+  if (zero < 3)
     return Seconds(0);
   return profile.overlapParameterGather
              ? exposedTime(hardware, own.gather, own.layers.forward)
@@ -119,7 +143,8 @@ Seconds StageClock::shardedBackward(const StageWork &own) const {
 }
 Seconds StageClock::exposedReduce(const StageWork &own) const {
   if (zero >= 2) // the last one of a step
-    return profile.overlapGradientReduce ? own.largestReduce : Seconds(0);
+    return own.reduceShards +
+           (profile.overlapGradientReduce ? own.largestReduce : Seconds(0));
   if (!profile.overlapGradientReduce)
     return own.reduce;
   // All but the last bucket may hide behind the last microbatch's backward.
@@ -141,36 +166,24 @@ Seconds StageClock::exposedInChunks(Seconds transfer, Seconds cover) const {
                      part * cover);
 }
 Seconds StageClock::exposedGather(const StageWork &own) const {
-  if (zero >= 2)
+  if (zero >= 3)
     return Seconds(0);
   return profile.overlapParameterGather
              ? exposedInChunks(own.gather, own.layers.forward)
              : own.gather;
 }
+double StageClock::optimizerBytes(const StageWork &own) const {
+  return static_cast<double>(own.stateElements) *
+             profile.stateBytesPerParameter +
+         static_cast<double>(own.elements) * profile.gradientBytesPerParameter;
+}
 Seconds StageClock::optimizerTime(const StageWork &own) const {
-  const double bytes =
-      static_cast<double>(own.stateElements) *
-          profile.stateBytesPerParameter +
-      static_cast<double>(own.elements) * profile.gradientBytesPerParameter;
   return memoryTime(hardware.device, KernelClass::Optimizer,
-                    Bytes(static_cast<int64_t>(bytes)));
+                    Bytes(static_cast<int64_t>(optimizerBytes(own))));
 }
 
-
-/// How much slower than the mean the slowest of `ranks` devices is, if speeds
-/// are normal: the expected largest of n standard normals, by Blom's
-/// quantile (n - 0.375) / (n + 0.25), times the deviation. For large n the
-/// quantile is sqrt(2 ln n) to first order; 3.2 at n = 1024.
 double slowestExcess(const Device &device, int64_t ranks) {
-  if (ranks <= 1)
-    return 0;
-  const double n = static_cast<double>(ranks);
-  const double tail = 1 - (n - 0.375) / (n + 0.25);
-  // Abramowitz and Stegun 26.2.23, |error| < 4.5e-4.
-  const double t = std::sqrt(-2 * std::log(tail));
-  const double z = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
-                           (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
-  return device.speedDeviation * z;
+  return device.speedDeviation * expectedLargestNormal(ranks);
 }
 
 Seconds synchronizationTime(const Hardware &hardware, const Plan &plan) {

@@ -13,8 +13,10 @@
 namespace shardwright::cost {
 
 /// Reduction and gathering of one block, bucket by bucket (D8).
+/// Under ZeRO 2 and 3 `reduce` is of every microbatch and `reduceShards`, of what
+/// it leaves, once; below, all is in `reduce`.
 struct BlockTimes {
-  Seconds reduce, gather;
+  Seconds reduce, gather, reduceShards;
 };
 BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
                       const Profile &profile, const ParameterBlock &block);
@@ -25,13 +27,16 @@ struct StageWork {
   LayerProfile entrance;         ///< of kinds that only give one (embedding)
   LayerProfile exit;             ///< of kinds that only take one (head)
   Seconds reduce, largestReduce; ///< gradient reduction; of one layer
-  Seconds gather;                ///< of updated parameters
+  Seconds gather;                ///< of parameters
+  Seconds reduceShards; ///< sums of sharded gradients that are left for the end
   int64_t elements = 0;          ///< parameters of a rank
   int64_t stateElements = 0;     ///< of its optimizer state
 };
 
 /// Adds `count` times `layer` to `sum`.
 void accumulate(LayerProfile &sum, const LayerProfile &layer, int64_t count);
+/// Makes compute take 1 / speed.
+void slowDown(StageWork &own, double speed);
 /// Adds what another chunk of the same rank does.
 void accumulate(StageWork &sum, const StageWork &chunk);
 /// Adds `count` layers whose parameters are `block`, timed `times`; `part` is
@@ -49,15 +54,16 @@ public:
         chunks(plan.chunks), schedule(plan.schedule) {}
 
   /// ZeRO 3 gathers the parameters of a layer before it runs, forward and again
-  /// backward, and ZeRO 2 once for both; either reduces the gradients of every
-  /// microbatch. The next layer's transfers run beside a layer if the profile
-  /// overlaps, so only what is longer than the layers shows.
+  /// backward; it and ZeRO 2 reduce the gradients of every microbatch. The next
+  /// layer's transfers run beside a layer if the profile overlaps, so only what
+  /// is longer than the layers shows.
   Seconds shardedForward(const StageWork &own) const;
   Seconds shardedBackward(const StageWork &own) const;
   /// Of the gradient reduction that ends a step.
   Seconds exposedReduce(const StageWork &own) const;
   /// Of the gather of updated parameters.
   Seconds exposedGather(const StageWork &own) const;
+  double optimizerBytes(const StageWork &own) const;
   Seconds optimizerTime(const StageWork &own) const;
 
 private:
@@ -74,7 +80,8 @@ private:
   ScheduleKind schedule;
 };
 
-/// How much slower than the mean the slowest of `ranks` devices is.
+/// How much slower than the mean the slowest of `ranks` devices is, if speeds
+/// are normal (expectedLargestNormal in Goodput.h).
 double slowestExcess(const Device &device, int64_t ranks);
 
 /// The reduction of gradient norm and loss over all ranks.

@@ -153,8 +153,16 @@ const std::vector<Case> &cases() {
       {"head_on_last_stage", [](P, Q) {},
        [](P, Q p) { std::swap(p.stages[0].runs[1], p.stages[1].runs[1]); },
        "'head' on the last stage, but got it on stage 0", {"1"}},
-      {"zero_supported", [](P, Q p) { p.zero = 0; }, [](P, Q p) { p.zero = 3; },
-       "zero stage 0 or 1, but got 3", {"0", "1"}},
+      {"zero_known", [](P, Q p) { p.zero = 3; }, [](P, Q p) { p.zero = 4; },
+       "expected zero stage 0, 1, 2 or 3, but got 4", {"0", "1", "2", "3"}},
+      {"zero_group",
+       [](P, Q p) {
+         p.dp = 4;
+         p.zeroRanks = 2;
+         p.zero = 3;
+         setMesh(p);
+       },
+       [](P, Q p) { p.zeroRanks = 3; }, "but got 3 with zero = ", {}},
       {"cp_supported", [](P, Q) {}, [](P, Q p) { p.cp = 2; },
        "expected cp = 1, but got 2", {"1"}},
       {"experts_divisible_by_ep",
