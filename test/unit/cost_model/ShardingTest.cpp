@@ -118,8 +118,8 @@ TEST_CASE("saved activations follow the schedule") {
   const LayerFacts layer =
       layerFacts(planFor(program, 8, 1, 1), program.kinds[1],
                  program.kinds[1].variants[0]);
-  const double stage = 3 * static_cast<double>(layer.saved.count());
-  const double kept = 3 * static_cast<double>(layer.kept.count());
+  const double stage = 3 * static_cast<double>(layer.memory.saved.count());
+  const double kept = 3 * static_cast<double>(layer.memory.kept.count());
   CHECK(kept > 0);
   Plan plan = chunked(program, ScheduleKind::OneFOneB, 8, 1, 32);
   for (int64_t rank = 1; rank < 7; ++rank)
