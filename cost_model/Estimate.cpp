@@ -67,16 +67,19 @@ public:
     add("parameter_gather", gather);
     add("synchronization", synchronizationTime(hardware, plan));
     const double excess = slowestExcess(hardware.device, plan.ranks());
+    // Whoever computes most waits most for the slowest.
     Seconds computing(0);
-    for (const Term &term : estimate.terms)
-      if (term.name == "compute_forward" || term.name == "compute_backward" ||
-          term.name == "recompute")
-        computing += term.time;
+    for (const StageWork &own : work) {
+      Seconds sum(0);
+      for (const LayerProfile *part : {&own.layers, &own.entrance, &own.exit})
+        sum += part->forward + part->dataGrad + part->weightGrad;
+      computing = maximum(computing, perChunk() * sum);
+    }
     add("stragglers", excess * computing);
     for (const Term &term : estimate.terms)
       estimate.stepTime += term.time;
     if (breakdown)
-      *breakdown = breakdownOf(timeline, end, excess);
+      *breakdown = breakdownOf(timeline, end, excess, computing);
     return estimate;
   }
 
@@ -91,8 +94,8 @@ private:
     return speed;
   }
 
-  Breakdown breakdownOf(const Timeline &timeline, size_t last,
-                        double excess) const {
+  Breakdown breakdownOf(const Timeline &timeline, size_t last, double excess,
+                        Seconds computing) const {
     Breakdown breakdown;
     for (size_t i = 0; i < work.size(); ++i) {
       const StageWork &own = work[i];
@@ -116,6 +119,7 @@ private:
     breakdown.last = last;
     breakdown.pipeline = pipelineTimes();
     breakdown.excess = excess;
+    breakdown.computing = computing;
     breakdown.shared = sharedReduce;
     return breakdown;
   }

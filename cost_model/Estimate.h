@@ -40,7 +40,8 @@ struct StageEstimate {
 ///   optimizer                     of the stage with most state
 ///   parameter_gather              exposed gather of updated parameters
 ///   synchronization               gradient norm over all ranks
-///   stragglers                    wait for the slowest device of the job
+///   stragglers                    wait for the slowest device of the job, of the
+///                                 stage that computes most
 struct Estimate {
   Seconds stepTime;
   std::vector<Term> terms;
@@ -147,6 +148,7 @@ struct Breakdown {
   size_t last = 0;        ///< whose terms the estimate has
   PipelineTimes pipeline;
   double excess = 0;      ///< by which the slowest device is slower than the mean
+  Seconds computing;      ///< of the stage that computes most
   Seconds shared;         ///< sum of gradients that stages share
 };
 

@@ -187,13 +187,10 @@ private:
         {seconds("shared", breakdown.shared)});
     addUpdate(terms);
     add("stragglers",
-        "deviation * expected_largest * (compute_forward + compute_backward + "
-        "recompute)",
+        "deviation * expected_largest * computing",
         {count("deviation", hardware.device.speedDeviation),
          count("expected_largest", expectedLargestNormal(plan.ranks())),
-         seconds("compute_forward", term("compute_forward")),
-         seconds("compute_backward", term("compute_backward")),
-         seconds("recompute", term("recompute"))});
+         seconds("computing", breakdown.computing)});
   }
 
   void addUpdate(ExplainedPart &terms) {

@@ -1,9 +1,11 @@
 //===- CommandPredict.cpp - What a given plan costs -----------------------===//
 
+#include "cost_model/Explain.h"
 #include "cost_model/Report.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Depfile.h"
 #include "tools/shardwright/Expectation.h"
+#include "tools/shardwright/GoodputFlags.h"
 #include "tools/shardwright/PlanFlags.h"
 #include "tools/shardwright/PlanJson.h"
 #include "tools/shardwright/Question.h"
@@ -24,8 +26,11 @@ struct PredictOptions {
   double tolerance = 1; ///< percent
   QuestionFlags question;
   PlanFlags plan;
+  GoodputFlags goodput;
+  std::vector<std::string> slowRanks;
+  std::string mfuConvention = "causal_halved";
   DepfileFlag depfile;
-  bool json = false, requireFit = false;
+  bool json = false, requireFit = false, explain = false;
 
   /// What a depfile is about.
   const std::string &made() const {
@@ -89,11 +94,62 @@ bool choosePlan(const PredictOptions &options, Question &question, Plan &plan,
                " sequences a step",
            streams.err);
   }
-  return sizeQuestion(question, plan.ranks(), failure);
+  return sizeQuestion(question, plan.ranks(), failure) &&
+         parseSlowRanks(options.slowRanks, plan.ranks(),
+                        question.cluster.hardware.slowRanks, failure);
+}
+
+constexpr FlopsConvention conventions[] = {FlopsConvention::CausalHalved,
+                                           FlopsConvention::FullAttention,
+                                           FlopsConvention::SixN};
+
+bool parseConvention(const std::string &text, FlopsConvention &convention,
+                     Failure &failure) {
+  std::string names;
+  for (FlopsConvention known : conventions) {
+    if (text == name(known)) {
+      convention = known;
+      return true;
+    }
+    names += (names.empty() ? "" : ", ") + std::string(name(known));
+  }
+  failure = {FailureKind::Usage,
+             {"--mfu-convention " + text + ": expected one of " + names}};
+  return false;
+}
+
+/// What was taken because nobody said otherwise.
+std::vector<std::string> defaultsOf(const PredictOptions &options,
+                                    const Question &question,
+                                    const Plan &plan) {
+  std::vector<std::string> defaults;
+  const auto add = [&](bool taken, const std::string &text) {
+    if (taken)
+      defaults.push_back(text);
+  };
+  const bool spelled = options.planFile.empty();
+  add(options.question.profile == "native", "--profile native");
+  add(spelled && options.question.dtype.empty(),
+      "--dtype " + std::string(name(plan.dtypes.compute)));
+  add(spelled && options.question.globalBatch == 0,
+      "--global-batch " + std::to_string(plan.globalBatch));
+  add(spelled && options.question.sequence == 0,
+      "--sequence " + std::to_string(plan.sequence));
+  add(spelled && options.plan.microBatch == 0, "--micro-batch 1");
+  add(spelled && options.plan.zero < 0, "--zero 0");
+  add(spelled && options.plan.recompute.empty(), "--recompute none");
+  add(spelled && plan.pp > 1 && options.plan.schedule.empty(),
+      "--schedule 1f1b");
+  add(options.question.memoryLimit.empty(),
+      "--memory-limit " + bytesText(question.memoryLimit));
+  add(options.mfuConvention == "causal_halved",
+      "--mfu-convention causal_halved");
+  return defaults;
 }
 
 void printPrediction(const Question &question, const Plan &plan,
-                     const Estimate &estimate, std::ostream &out) {
+                     const Estimate &estimate, FlopsConvention chosen,
+                     std::ostream &out) {
   const Program &program = question.model.program;
   const Hardware &hardware = question.cluster.hardware;
   size_t fullest = 0;
@@ -105,13 +161,15 @@ void printPrediction(const Question &question, const Plan &plan,
       << plan.sequence << " tokens\n"
       << planText(program, plan) << "\n\n"
       << "step    " << secondsText(estimate.stepTime) << "\n"
-      << "MFU     " << percentText(estimate.modelFlopsUtilization);
-  for (FlopsConvention convention :
-       {FlopsConvention::FullAttention, FlopsConvention::SixN})
-    out << ", "
-        << percentText(estimate.modelFlopsUtilization *
-                       modelFlopsPerToken(program, convention) / perToken)
-        << " by " << name(convention);
+      << "MFU     "
+      << percentText(estimate.modelFlopsUtilization *
+                     modelFlopsPerToken(program, chosen) / perToken);
+  for (FlopsConvention convention : conventions)
+    if (convention != chosen)
+      out << ", "
+          << percentText(estimate.modelFlopsUtilization *
+                         modelFlopsPerToken(program, convention) / perToken)
+          << " by " << name(convention);
   out << "\ntokens  "
       << countText(std::round(estimate.tokensPerSecondPerGpu))
       << " a second and GPU\n"
@@ -126,7 +184,13 @@ void printPrediction(const Question &question, const Plan &plan,
       << question.profile.name << ", " << name(plan.dtypes.compute)
       << ", MFU against "
       << siText(hardware.device.peakOf(plan.dtypes.compute).count())
-      << "FLOP/s with causal attention pairs and logits counted once\n";
+      << "FLOP/s with "
+      << (chosen == FlopsConvention::CausalHalved
+              ? "causal attention pairs and logits counted once"
+          : chosen == FlopsConvention::FullAttention
+              ? "every attention pair and logits counted"
+              : "6 flops a parameter and token, no attention")
+      << "\n";
 }
 
 /// Does the plan fit? What people may want to know of it goes to stderr.
@@ -155,9 +219,11 @@ ExitCode runPredict(const PredictOptions &options, Streams streams) {
   Failure failure;
   Question question;
   Plan plan;
+  FlopsConvention convention = FlopsConvention::CausalHalved;
   if (!checkOutputs({options.output, options.reportFile, options.depfile.path},
                     options.inputs(), failure) ||
       !options.depfile.check(options.made(), failure) ||
+      !parseConvention(options.mfuConvention, convention, failure) ||
       !choosePlan(options, question, plan, streams, failure))
     return report(failure, streams.err);
   warnOfPlan(options, plan, streams.err);
@@ -167,16 +233,41 @@ ExitCode runPredict(const PredictOptions &options, Streams streams) {
   Estimate estimate = cost::estimate(program, question.cluster.hardware,
                                      question.profile, plan);
   Json json = {{"model", program.name}};
-  json.update(pricedPlanJson(program, plan, estimate, question.memoryLimit));
+  json.update(pricedPlanJson(program, plan, estimate, question.memoryLimit,
+                             convention));
   json["memory"] = memoryJson(plan, estimate);
   json["ledger"] = ledgersJson(program, plan);
   json["basis"] = basisJson(question.cluster.hardware, question.profile, plan,
                             question.memoryLimit);
+  GoodputAnswer months;
+  if (options.goodput.any()) {
+    if (!answerGoodput(options.goodput, program, question.cluster.hardware,
+                       plan, estimate, months, failure))
+      return report(failure, streams.err);
+    json["goodput"] = goodputJson(months);
+  }
+  Explanation explanation;
+  const std::vector<std::string> defaults =
+      defaultsOf(options, question, plan);
+  if (options.explain) {
+    explanation = explain(program, question.cluster.hardware, question.profile,
+                          plan);
+    json["explanation"] = explanationJson(explanation);
+    json["explanation"]["defaults"] = defaults;
+  }
   const std::string jsonText = json.dump(2) + "\n";
   if (options.json)
     streams.out << jsonText;
-  else if (options.reportFile.empty())
-    printPrediction(question, plan, estimate, streams.out);
+  else if (options.reportFile.empty()) {
+    printPrediction(question, plan, estimate, convention, streams.out);
+    if (options.goodput.any())
+      streams.out << "\n" << goodputText(months);
+    if (options.explain) {
+      streams.out << "\n" << explanationText(explanation) << "\n";
+      for (const std::string &text : defaults)
+        streams.out << "default: " << text << "\n";
+    }
+  }
   if (!options.output.empty() &&
       !writeText(options.output, canonicalText(plan), failure))
     return report(failure, streams.err);
@@ -223,6 +314,20 @@ void addPredict(CLI::App &app, Streams streams, ExitCode &exitCode) {
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber)
       ->group("Checks");
+  options->goodput.add(*command);
+  command
+      ->add_option("--slow-rank", options->slowRanks,
+                   "RANK:SPEED, a device slower than its kind, such as 17:0.9; "
+                   "may be repeated")
+      ->group("Goodput");
+  command
+      ->add_option("--mfu-convention", options->mfuConvention,
+                   "FLOPs that MFU counts: causal_halved, full_attention or "
+                   "six_n")
+      ->capture_default_str();
+  command->add_flag("--explain", options->explain,
+                    "Show the formula of every term with its inputs, every "
+                    "collective, every stage and every default");
   command->add_flag("--json", options->json, "Print JSON on stdout");
   command->add_option("--report", options->reportFile,
                       "Write the JSON to this file, if all checks hold, and no "

@@ -44,7 +44,8 @@ Json parallelJson(const Program &program, const Plan &plan) {
 } // namespace
 
 Json pricedPlanJson(const Program &program, const Plan &plan,
-                    const Estimate &estimate, Bytes limit) {
+                    const Estimate &estimate, Bytes limit,
+                    FlopsConvention chosen) {
   Json terms = Json::object();
   for (const Term &term : estimate.terms)
     terms[term.name] = number(term.time.count());
@@ -60,8 +61,8 @@ Json pricedPlanJson(const Program &program, const Plan &plan,
   return {{"parallel", parallelJson(program, plan)},
           {"gpus", plan.ranks()},
           {"step_time_seconds", number(estimate.stepTime.count())},
-          {"mfu", number(estimate.modelFlopsUtilization)},
-          {"mfu_convention", name(FlopsConvention::CausalHalved)},
+          {"mfu", mfus[std::string(name(chosen))]},
+          {"mfu_convention", name(chosen)},
           {"mfu_by_convention", mfus},
           {"tokens_per_second_per_gpu", number(estimate.tokensPerSecondPerGpu)},
           {"memory_bytes_per_rank_max", memory.count()},

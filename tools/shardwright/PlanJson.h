@@ -7,6 +7,7 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_PLANJSON_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_PLANJSON_H
 
+#include "cost_model/Explain.h"
 #include "cost_model/Search.h"
 
 #include <nlohmann/json.hpp>
@@ -15,9 +16,15 @@ namespace shardwright::tools {
 
 using Json = nlohmann::ordered_json;
 
-/// {parallel: {...}, step_time_seconds, mfu, ..., terms: {...}}
+/// {parallel: {...}, step_time_seconds, mfu, ..., terms: {...}}; `mfu` is of
+/// `convention`.
 Json pricedPlanJson(const cost::Program &program, const cost::Plan &plan,
-                    const cost::Estimate &estimate, cost::Bytes limit);
+                    const cost::Estimate &estimate, cost::Bytes limit,
+                    cost::FlopsConvention convention =
+                        cost::FlopsConvention::CausalHalved);
+/// {parts: {terms: {about, lines: [{name, value, formula, inputs}]}, ...},
+/// collectives: [...]}
+Json explanationJson(const cost::Explanation &explanation);
 /// [{stage, rank, total_bytes, parts: {...}}]
 Json memoryJson(const cost::Plan &plan, const cost::Estimate &estimate);
 /// [{stage, rank, collectives, flops}]: one entry a stage, as the ledger file.
