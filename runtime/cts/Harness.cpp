@@ -45,7 +45,7 @@ int joinedSockets() {
 
 std::unique_ptr<Device> openCuda(sw_rt_context &context, sw_rt_status &failure,
                                  std::string &why) {
-  return openCudaDevice(context, nullptr, failure, why);
+  return openCudaDevice(context, nullptr, {}, failure, why);
 }
 
 JobResult run(JobOptions options, const RankFunction &function) {

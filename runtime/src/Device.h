@@ -178,8 +178,14 @@ private:
 using DeviceFactory = std::function<std::unique_ptr<Device>(
     sw_rt_context &context, sw_rt_status &failure, std::string &why)>;
 
+/// What the user says about how a device computes.
+struct DeviceOptions {
+  bool tf32 = false; ///< products of f32 in tf32, if the device has it
+};
+
 /// Of a program: the host's without device code, else the CUDA backend's.
-DeviceFactory deviceFactoryFor(const sw_rt_program &program);
+DeviceFactory deviceFactoryFor(const sw_rt_program &program,
+                               const DeviceOptions &options);
 
 } // namespace shardwright::runtime
 

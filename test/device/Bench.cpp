@@ -127,7 +127,7 @@ int main() {
   JobOptions options{Mesh({{"tp", 1}}), 120};
   options.openDevice = [](sw_rt_context &context, sw_rt_status &failure,
                           std::string &why) {
-    return openCudaDevice(context, nullptr, failure, why);
+    return openCudaDevice(context, nullptr, {}, failure, why);
   };
   const JobResult result = runOnThreads(options, run);
   if (result.status == SW_RT_OK)

@@ -4,11 +4,12 @@
 
 namespace shardwright::runtime {
 
-DeviceFactory deviceFactoryFor(const sw_rt_program &program) {
-  return [&program](sw_rt_context &context, sw_rt_status &failure,
-                    std::string &why) -> std::unique_ptr<Device> {
+DeviceFactory deviceFactoryFor(const sw_rt_program &program,
+                               const DeviceOptions &options) {
+  return [&program, options](sw_rt_context &context, sw_rt_status &failure,
+                             std::string &why) -> std::unique_ptr<Device> {
     if (program.device_code)
-      return openCudaDevice(context, &program, failure, why);
+      return openCudaDevice(context, &program, options, failure, why);
     return std::make_unique<HostDevice>(context, &program);
   };
 }

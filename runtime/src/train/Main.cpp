@@ -335,7 +335,7 @@ int run(const sw_rt_program &program, int argc, char **argv) {
   job.mesh = mesh;
   job.timeoutSeconds = options.timeoutSeconds;
   job.threads = options.threads;
-  job.openDevice = deviceFactoryFor(program);
+  job.openDevice = deviceFactoryFor(program, {options.tf32});
   job.link.latencySeconds = options.linkLatencyMicroseconds * 1e-6;
   job.link.bytesPerSecond = options.linkMegabitsPerSecond * 1e6 / 8;
   auto function = [&](sw_rt_context &context) {

@@ -28,7 +28,7 @@ struct Options {
   double timeoutSeconds = 120;
   double linkLatencyMicroseconds = 0, linkMegabitsPerSecond = 0;
   std::string trace, dump;
-  bool json = false, dryRun = false, help = false;
+  bool json = false, dryRun = false, help = false, tf32 = false;
   int64_t rank = 0; ///< of --dry-run
 };
 

@@ -15,9 +15,10 @@ constexpr int64_t updateScalars = 8; ///< of sw_rt_update
 } // namespace
 
 CudaDevice::CudaDevice(sw_rt_context &context, const Libraries &libraries,
-                       const sw_rt_program *program)
+                       const sw_rt_program *program,
+                       const DeviceOptions &options)
     : context(context), program(program), gpu(context, *libraries.driver),
-      products(context, gpu, *libraries.blas, /*tf32=*/false),
+      products(context, gpu, *libraries.blas, options.tf32),
       attention(context, gpu, libraries.dnn),
       collectives(context, gpu, libraries.nccl, libraries.whyNoNccl) {}
 

@@ -21,7 +21,7 @@ public:
   };
   /// `program` may be null: then there are no kernels to launch (tests).
   CudaDevice(sw_rt_context &context, const Libraries &libraries,
-             const sw_rt_program *program);
+             const sw_rt_program *program, const DeviceOptions &options);
   ~CudaDevice() override;
 
   /// Takes the GPU and checks that it suits the program: its capability, its

@@ -208,6 +208,9 @@ sw_rt_status Gpu::copyRows(const void *input, int64_t inputStride, void *output,
   if (rowBytes == 0 || rows == 0 ||
       (input == output && inputStride == outputStride))
     return SW_RT_OK;
+  // Pitches are limited, lengths are not.
+  if (rows == 1 || (inputStride == rowBytes && outputStride == rowBytes))
+    return copy(output, input, rows * rowBytes);
   CUDA_MEMCPY2D copy{};
   copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
   copy.srcDevice = pointer(input);

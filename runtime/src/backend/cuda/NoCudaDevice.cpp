@@ -4,6 +4,7 @@
 namespace shardwright::runtime {
 
 std::unique_ptr<Device> openCudaDevice(sw_rt_context &, const sw_rt_program *,
+                                       const DeviceOptions &,
                                        sw_rt_status &failure,
                                        std::string &why) {
   failure = SW_RT_UNSUPPORTED;

@@ -6,6 +6,7 @@ namespace shardwright::runtime {
 
 std::unique_ptr<Device> openCudaDevice(sw_rt_context &context,
                                        const sw_rt_program *program,
+                                       const DeviceOptions &options,
                                        sw_rt_status &failure,
                                        std::string &why) {
   failure = SW_RT_UNSUPPORTED;
@@ -23,7 +24,8 @@ std::unique_ptr<Device> openCudaDevice(sw_rt_context &context,
   }
   std::string unused; // without cuDNN attention runs on our own kernels
   libraries.dnn = CudaDnn::load(unused);
-  auto device = std::make_unique<CudaDevice>(context, libraries, program);
+  auto device =
+      std::make_unique<CudaDevice>(context, libraries, program, options);
   if (!device->open(failure, why))
     return nullptr;
   return device;

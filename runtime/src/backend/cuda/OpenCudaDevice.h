@@ -10,6 +10,7 @@ namespace shardwright::runtime {
 /// says what is missing, and `failure`. `program` may be null: no kernels then.
 std::unique_ptr<Device> openCudaDevice(sw_rt_context &context,
                                        const sw_rt_program *program,
+                                       const DeviceOptions &options,
                                        sw_rt_status &failure, std::string &why);
 
 } // namespace shardwright::runtime
