@@ -174,6 +174,12 @@ constexpr double kExchangeFraction[4] = {0.68, 0.68, 0.70, 0.63};
 constexpr double kExchangeFloor[4] = {13, 13, 8, 11};
 constexpr double kExchangeRamp = 12e6;
 
+/// Different ones among `places` that `copies` independent draws hit, over the
+/// copies.
+double distinctShare(double places, double copies) {
+  return places / copies * (1 - std::pow(1 - 1 / places, copies));
+}
+
 /// NCCL has no model of all-to-all: a group of sends and receives. Of `bytes`
 /// of a rank's input, what is for other nodes leaves by its share of the NICs
 /// while the rest crosses the links of the node; the slower one decides.
@@ -189,11 +195,11 @@ CollectiveTime exchange(const Hardware &hardware, Bytes payload,
   const double link = hardware.levels.front().bandwidth.count();
   double inside = bytes * (perNode - 1) / ranks;
   double outside = bytes * (ranks - perNode) / ranks;
-  if (oncePerNode && at.nodes > 1) {
+  if (oncePerNode) {
     const double nodes = static_cast<double>(at.nodes);
     const double copies = static_cast<double>(std::max<int64_t>(choices, 1));
-    outside *= nodes / copies * (1 - std::pow(1 - 1 / nodes, copies));
-    inside = bytes * (perNode - 1) / perNode;
+    outside *= distinctShare(nodes, copies);
+    inside = bytes * (perNode - 1) / perNode * distinctShare(ranks, copies);
   }
   double time = inside / (link * kExchangeFraction[arch]) * ramp;
   double floor = kExchangeFloor[arch] * kMicro;

@@ -56,9 +56,9 @@ inline Seconds collectiveTime(const Hardware &hardware, Collective collective,
 
 /// Time of an all-to-all of rows, `choices` (top-k) copies of each token, sent
 /// to nodes drawn evenly. `oncePerNode`: a token goes to a node once,
-///   network bytes = payload (nodes - 1) / nodes * f,
-///   f = distinct nodes / copies = nodes / choices * (1 - (1 - 1/nodes)^choices)
-/// and is copied to its experts over the links of the node.
+///   network bytes = payload (nodes - 1) / nodes * f(nodes),
+///   f(n) = distinct places / copies = n / choices * (1 - (1 - 1/n)^choices)
+/// and over the links of the node once to each rank: payload * f(ranks).
 Seconds exchangeTime(const Hardware &hardware, Bytes payload,
                      const Placement &placement, int64_t choices,
                      bool oncePerNode);

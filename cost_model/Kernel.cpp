@@ -65,9 +65,11 @@ Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
   const double depth =
       narrow == nullptr
           ? limited
-          : std::max(static_cast<double>(shape.k + narrow->prologueDepth) /
-                         narrow->speedup,
-                     limited / narrow->perEnergy);
+          : std::min(limited,
+                     std::max(static_cast<double>(shape.k +
+                                                  narrow->prologueDepth) /
+                                  narrow->speedup,
+                              limited / narrow->perEnergy));
   double best = 0;
   for (const GemmTile &tile : curve.tiles) {
     const double tiles = static_cast<double>(shape.batch) *

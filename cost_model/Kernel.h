@@ -42,7 +42,8 @@ double arithmeticRate(const Device &device, DType dtype);
 /// `accumulates`: the result is added to an f32 matrix. `narrow`: of 8 or 4
 /// bits, at the later of its short-run time (speedup s and depth d of its own,
 /// no power limit) and its time at the power limit (perEnergy times the rate):
-///   (k + d) / s   and   (k + prologue_depth) / (perEnergy * power).
+///   (k + d) / s   and   (k + prologue_depth) / (perEnergy * power),
+/// but no later than in 16 bits (the tables show no loss on shallow products).
 Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
                         DType dtype, bool accumulates = false,
                         const NarrowRate *narrow = nullptr);

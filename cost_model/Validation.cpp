@@ -209,8 +209,8 @@ std::string unsupportedReason(const ValidationRow &row) {
     return "latent attention of unstated size";
   if (row.model.mtpLayers > 1)
     return "more than one multi-token prediction module";
-  if (row.cp > 1 && (row.model.experts > 0 || row.model.sequence % row.cp != 0))
-    return "context parallelism of experts or of uneven parts";
+  if (row.model.sequence % row.cp != 0)
+    return "context parallelism of uneven parts";
   if (row.model.family == "qwen3-next")
     return "linear attention";
   if (row.precision != "bf16" && row.precision != "fp16" &&
@@ -220,8 +220,6 @@ std::string unsupportedReason(const ValidationRow &row) {
     return "ZeRO 2 and 3 with a pipeline";
   if (row.zeroGroup > 0 && row.zeroGroup != row.dp)
     return "optimizer state sharded over a part of the data axis";
-  if (!row.layoutKnown && row.model.experts > 0)
-    return "layout of layers over stages not published";
   if (row.recompute != "none" && row.recompute != "selective" &&
       row.recompute != "full")
     return "recomputation '" + row.recompute + "'";
@@ -236,10 +234,9 @@ std::string unsupportedReason(const ValidationRow &row) {
   if (row.chunks > 1) {
     if (row.pp == 1)
       return "virtual stages without pipeline";
-    // Embedding and head may count as a layer each; dense layers are spread
-    // evenly then, which is at most one layer a stage from the truth.
-    if (row.model.layers % (row.pp * row.chunks) != 0 &&
-        (row.layoutKnown || row.model.experts > 0))
+    // Embedding and head may count as a layer each; layers are spread evenly
+    // then, which is at most one layer a stage from the truth.
+    if (row.model.layers % (row.pp * row.chunks) != 0 && row.layoutKnown)
       return "layers that do not divide over virtual stages";
     if (row.globalBatch / (row.dp * row.microBatch) % row.pp != 0)
       return "interleaving with microbatches that are no multiple of pp";

@@ -73,8 +73,8 @@ void readParallel(JsonObject object, ValidationRow &row) {
   row.sp =
       optionalBoolean(object, "sp", row.softwareYear >= 2022) && row.tp > 1;
   row.zero = static_cast<int>(
-      optionalInteger(object, "zero_stage", row.dp > 1 ? 1 : 0));
-  if (row.dp == 1)
+      optionalInteger(object, "zero_stage", row.dp * row.cp > 1 ? 1 : 0));
+  if (row.dp * row.cp == 1) // state is sharded over both
     row.zero = 0;
   row.fsdp = object.has("fsdp") && !(object.at("fsdp").is_boolean() &&
                                      !object.at("fsdp").get<bool>());
