@@ -36,16 +36,16 @@ void addDevice(const Hardware &hardware,
       kGemmTables);
   if (gemm.fp8Tensor.speedup > 0) {
     add("fp8 product speedup", gemm.fp8Tensor.speedup, kNarrowTables);
-    add("fp8 product depth", static_cast<double>(gemm.fp8Tensor.prologueDepth),
+    add("fp8 product half size", gemm.fp8Tensor.halfSize,
         kNarrowTables);
     add("block-scaled fp8 product speedup", gemm.fp8Block.speedup,
         kNarrowTables);
-    add("block-scaled fp8 product depth",
-        static_cast<double>(gemm.fp8Block.prologueDepth), kNarrowTables);
+    add("block-scaled fp8 product half size",
+        gemm.fp8Block.halfSize, kNarrowTables);
   }
   if (gemm.fp4Block.speedup > 0) {
     add("fp4 product speedup", gemm.fp4Block.speedup, kNarrowTables);
-    add("fp4 product depth", static_cast<double>(gemm.fp4Block.prologueDepth),
+    add("fp4 product half size", gemm.fp4Block.halfSize,
         kNarrowTables);
   }
   add("gemm power fraction", gemm.powerFraction,

@@ -27,11 +27,12 @@ struct GemmTile {
   double fraction; ///< of the sustained rate that this tile reaches
 };
 
-/// Products of 8 or 4 bits against those of 16: how much faster deep ones are,
-/// and the depth whose time a tile pays extra, as prologueDepth of the curve.
+/// Products of 8 or 4 bits against those of 16. In short runs a product of
+/// m x n x k is speedup * g / (g + halfSize) times faster, g the cube root of
+/// m n k.
 struct NarrowRate {
-  double speedup = 0; ///< in short runs; 0: cannot
-  int64_t prologueDepth = 0;
+  double speedup = 0; ///< of the largest; 0: cannot
+  double halfSize = 0;
   /// Products for the energy of one of 16 bits: the power limit allows as many
   /// times its rate.
   double perEnergy = 1;

@@ -61,16 +61,16 @@ void readDevice(JsonObject object, Device &device) {
     device.gemm.accumulateFraction = gemm.fraction("accumulate_fraction");
     {
       JsonObject narrow = gemm.child("narrow_speedup");
-      JsonObject depth = narrow.child("prologue_depth");
+      JsonObject size = narrow.child("half_size");
       // The energy of a product goes with the width of its operands.
       const auto rate = [&](const char *key, double perEnergy,
                             NarrowRate &result) {
-        result = {narrow.number(key), depth.integer(key, 0), perEnergy};
+        result = {narrow.number(key), size.number(key), perEnergy};
       };
       rate("fp8_tensor", 2, device.gemm.fp8Tensor);
       rate("fp8_block", 2, device.gemm.fp8Block);
       rate("fp4_block", 4, device.gemm.fp4Block);
-      depth.finish();
+      size.finish();
       narrow.source();
       narrow.finish();
     }

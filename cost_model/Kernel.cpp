@@ -60,16 +60,16 @@ Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
   const double peak = arithmeticRate(device, dtype);
   const double units = static_cast<double>(device.computeUnits);
   // Depth over the share of the sustained rate that is reached.
-  const double limited =
-      static_cast<double>(shape.k + curve.prologueDepth) / curve.powerFraction;
-  const double depth =
-      narrow == nullptr
-          ? limited
-          : std::min(limited,
-                     std::max(static_cast<double>(shape.k +
-                                                  narrow->prologueDepth) /
-                                  narrow->speedup,
-                              limited / narrow->perEnergy));
+  const double paid = static_cast<double>(shape.k + curve.prologueDepth);
+  double depth = paid / curve.powerFraction;
+  if (narrow != nullptr) {
+    const double size = std::cbrt(static_cast<double>(shape.m) *
+                                  static_cast<double>(shape.n) *
+                                  static_cast<double>(shape.k));
+    const double speedup = narrow->speedup * size / (size + narrow->halfSize);
+    depth = std::min(depth,
+                     std::max(paid / speedup, depth / narrow->perEnergy));
+  }
   double best = 0;
   for (const GemmTile &tile : curve.tiles) {
     const double tiles = static_cast<double>(shape.batch) *

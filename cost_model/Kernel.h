@@ -40,10 +40,8 @@ double arithmeticRate(const Device &device, DType dtype);
 /// Tiles are padded, so that narrow products waste what a tile wastes; the
 /// last wave is idle in part, unless the library splits work evenly (q = 0).
 /// `accumulates`: the result is added to an f32 matrix. `narrow`: of 8 or 4
-/// bits, at the later of its short-run time (speedup s and depth d of its own,
-/// no power limit) and its time at the power limit (perEnergy times the rate):
-///   (k + d) / s   and   (k + prologue_depth) / (perEnergy * power),
-/// but no later than in 16 bits (the tables show no loss on shallow products).
+/// bits, faster by the speedup of its size in short runs, but no faster than
+/// perEnergy times the rate at the power limit, and no slower than in 16 bits.
 Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
                         DType dtype, bool accumulates = false,
                         const NarrowRate *narrow = nullptr);

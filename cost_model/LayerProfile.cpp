@@ -76,8 +76,11 @@ public:
       case KernelClass::Scatter:
       case KernelClass::CrossEntropy:
       case KernelClass::Optimizer:
-      case KernelClass::Permute:
         time.compute += streaming(i);
+        break;
+      case KernelClass::Permute:
+        if (!profile.exchangePermutes || plan.ep == 1)
+          time.compute += streaming(i);
         break;
       }
     }

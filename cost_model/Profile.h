@@ -92,6 +92,8 @@ struct Profile {
   /// and is copied inside the node (DeepEP, HybridEP), instead of once for each
   /// expert. Chosen per run; no profile file sets it.
   bool exchangeOncePerNode = false;
+  /// Rows are put in order by the kernels of the exchange (HybridEP).
+  bool exchangePermutes = false;
 
   /// Products of layers in 8 or 4 bits (speedup 0: they run in 16), and bytes
   /// to quantize an element of their input, with the transposed copy that the

@@ -76,17 +76,21 @@ TEST_CASE("one wave of one tile, by hand") {
         Approx(3 * 1.28e-6));
   CHECK(gemmComputeTime(device, {3, 4, 4, 8}, DType::F32, true).count() ==
         Approx(3 * 1.28e-6 / 0.8));
-  // In 8 bits, with (depth + 4) / 2 in short runs, and twice the products for
-  // the same energy: at full clock 6 against 10, at a quarter 20 against 40.
-  const NarrowRate narrow{2, 4, 2};
-  const auto inNarrow = [&] {
-    return gemmComputeTime(device, {2, 4, 4, 8}, DType::F32, false, &narrow)
-        .count();
+  // In 8 bits: 4 x 4 x 32 has the size 8, half way to four times the rate; at
+  // half the clock that is four times as fast, and the limit allows two.
+  const NarrowRate narrow{4, 8, 2};
+  const auto gain = [&](int64_t k) {
+    const GemmShape shape{1, 4, 4, k};
+    return gemmComputeTime(device, shape, DType::F32).count() /
+           gemmComputeTime(device, shape, DType::F32, false, &narrow).count();
   };
   device.gemm.powerFraction = 1;
-  CHECK(inNarrow() == Approx(1.28e-6 * 6 / 10));
-  device.gemm.powerFraction = 0.25;
-  CHECK(inNarrow() == Approx(1.28e-6 * 20 / 10));
+  CHECK(gain(32) == Approx(2));
+  device.gemm.powerFraction = 0.5;
+  CHECK(gain(32) == Approx(2)); // 4 in a short run; the limit allows 2
+  const NarrowRate slow{1, 8, 2};
+  CHECK(gemmComputeTime(device, {1, 4, 4, 32}, DType::F32, false, &slow) ==
+        gemmComputeTime(device, {1, 4, 4, 32}, DType::F32));
 }
 
 TEST_CASE("larger products are never faster") {
