@@ -262,20 +262,25 @@ private:
   Seconds sharedReduce;
 };
 
-/// Context and library memory, and what fragmentation loses.
-Bytes outsideBytes(const Profile &profile, const MemoryParts &memory) {
-  return profile.frameworkBytes +
-         Bytes(static_cast<int64_t>(
-             profile.allocatorSlack *
-             static_cast<double>((memory.saved + memory.workspace).count())));
+/// Gathered logits and their gradient, 16 bits each.
+constexpr double kGatheredBytes = 4;
+
+/// Context, libraries, buffers of the communicators that a rank is in, and what
+/// the allocator reserves beyond `allocated`. A pipeline has a communicator of
+/// its own for each neighbour.
+Bytes outsideBytes(const Profile &profile, const Plan &plan,
+                   double allocated) {
+  const int64_t communicators = (plan.tp > 1 ? 1 : 0) + (plan.dp > 1 ? 1 : 0) +
+                                (plan.ep > 1 ? 1 : 0) + (plan.pp > 1 ? 2 : 0);
+  return profile.frameworkBytes + communicators * profile.communicatorBytes +
+         Bytes(static_cast<int64_t>(profile.allocatorSlack * allocated));
 }
 
 /// Bytes that a framework holds on a rank of `stage` beside our arena.
 Bytes frameworkBytes(const Program &program, const Hardware &hardware,
                      const Profile &profile, const Plan &plan, int64_t stage,
-                     const MemoryParts &memory,
                      const std::vector<InFlight> &moments) {
-  double bytes = static_cast<double>(outsideBytes(profile, memory).count());
+  double bytes = 0;
   const double stream =
       static_cast<double>(streamBytes(program, plan).count()) /
       static_cast<double>(byteWidth(plan.dtypes.compute));
@@ -296,8 +301,10 @@ Bytes frameworkBytes(const Program &program, const Hardware &hardware,
   forEachRun(plan, stage, [&](const StageRun &run, int64_t chunk) {
     const Kind &kind =
         program.kinds[static_cast<size_t>(kindIndex(program, run.kind))];
-    if (!givesStream(kind)) // the head
-      bytes += profile.loss.saved * static_cast<double>(program.sequence) *
+    if (!givesStream(kind)) // the head; gathered logits lie beside their parts
+      bytes += (profile.loss.saved +
+                (profile.gatherLogits && plan.tp > 1 ? kGatheredBytes : 0)) *
+               static_cast<double>(program.sequence) *
                static_cast<double>(plan.microBatch) *
                static_cast<double>(paddedVocab(program.vocab, plan.tp)) /
                (profile.gatherLogits ? 1.0 : static_cast<double>(plan.tp));
@@ -339,8 +346,8 @@ StageEstimate estimateStageMemory(const Program &program,
   MemoryParts parts = memoryOf(program, plan, table, stage, facts);
   StageEstimate estimate;
   estimate.memory = parts;
-  estimate.framework =
-      frameworkBytes(program, hardware, profile, plan, stage, parts,
+  Bytes eager =
+      frameworkBytes(program, hardware, profile, plan, stage,
                      facts->inFlight[static_cast<size_t>(stage)]);
   // Of the layer behind the one at work, whose transfers run ahead.
   const auto ahead = [&](DType dtype) {
@@ -348,10 +355,12 @@ StageEstimate estimateStageMemory(const Program &program,
                             byteWidth(dtype)));
   };
   if (plan.zero >= 3 && profile.overlapParameterGather)
-    estimate.framework += ahead(plan.dtypes.param);
+    eager += ahead(plan.dtypes.param);
   if (plan.zero >= 2 && profile.overlapGradientReduce)
-    estimate.framework += ahead(plan.dtypes.grad);
-  estimate.outside = outsideBytes(profile, parts);
+    eager += ahead(plan.dtypes.grad);
+  estimate.outside = outsideBytes(
+      profile, plan, static_cast<double>((parts.total() + eager).count()));
+  estimate.framework = eager + estimate.outside;
   return estimate;
 }
 

@@ -180,6 +180,17 @@ void compareAttention(const std::string &kernel, JsonObject &object,
   if (both)
     time +=
         attentionTime(device, profile, attention, true, DType::BF16, 2 * bytes);
+  if (kernel.find("prefill") != std::string::npos) {
+    // A serving library's operation: before the attention kernel another one
+    // reads queries, keys and values and writes them, turned, to their cache.
+    const int64_t heads = checkedAdd(
+        attention.heads, 2 * integerOr(shape, "kv_heads", attention.heads));
+    const Bytes values(checkedMul(
+        checkedMul(attention.batch * attention.queries, heads),
+        2 * attention.headDim));
+    time += kernelTime(device, profile, Seconds(0),
+                       memoryTime(device, KernelClass::Elementwise, 2 * values));
+  }
   outcome.predictedSeconds = time.count();
 }
 
@@ -246,7 +257,8 @@ bool compareKernels(std::string_view text, std::string_view file,
         const bool attention = kernel.find("attention") != std::string::npos &&
                                kernel.find("torch") == std::string::npos;
         const bool sixteenBits =
-            dtype.find("bf") == 0 || dtype == "fp16" || dtype == "fp16/bf16";
+            (dtype.find("bf") == 0 && dtype.find("fp8") == std::string::npos) ||
+            dtype == "fp16" || dtype == "fp16/bf16";
         if (shipped == nullptr)
           outcome.unsupported = "no cluster file for " + gpu;
         else if (kernel != "gemm" && !attention)

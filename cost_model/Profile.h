@@ -80,8 +80,9 @@ struct Profile {
   /// Memory traffic of the update per parameter: of the sharded state, and of
   /// the whole gradient buffer (zeroing).
   double stateBytesPerParameter = 0, gradientBytesPerParameter = 0;
-  Bytes frameworkBytes;      ///< context, communicators, library workspaces
-  double allocatorSlack = 0; ///< share of activations lost to fragmentation
+  Bytes frameworkBytes;      ///< context and library workspaces
+  Bytes communicatorBytes;   ///< buffers of one communicator
+  double allocatorSlack = 0; ///< reserved beyond allocated, share of it
   double savedMaskBytes = 0; ///< dropout masks per element of a layer's
                              ///< stream: one byte for each dropout on it
 

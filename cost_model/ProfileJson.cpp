@@ -138,6 +138,7 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
   {
     JsonObject memory = object.child("memory");
     result.frameworkBytes = Bytes(memory.integer("framework_bytes", 0));
+    result.communicatorBytes = Bytes(memory.integer("communicator_bytes", 0));
     result.allocatorSlack = memory.number("allocator_slack", 0, maxPerElement);
     result.savedMaskBytes = memory.number("saved_mask_bytes", 0, maxPerElement);
     memory.source();

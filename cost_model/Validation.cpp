@@ -393,6 +393,11 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
         outcome.predictedGib = gibibytes(fullest);
         outcome.predictedFits = prediction.fits;
         outcome.terms = prediction.terms;
+        outcome.interval = intervalOf(
+            prediction.stepTime, outcome.cluster, outcome.profile,
+            row.model.experts > 0                       ? Family::Experts
+            : input.profile.narrow.speedup > 0          ? Family::Dense8
+                                                        : Family::Dense16);
       }
     }
     if (!outcome.unsupported.empty())

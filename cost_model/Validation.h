@@ -9,6 +9,7 @@
 #define SHARDWRIGHT_COST_MODEL_VALIDATION_H
 
 #include "cost_model/Estimate.h"
+#include "cost_model/Evidence.h"
 
 #include <functional>
 #include <map>
@@ -86,6 +87,7 @@ struct ValidationOutcome {
   bool measuredFits = true;
   std::optional<bool> predictedFits;
   std::vector<Term> terms;
+  std::optional<TimeInterval> interval; ///< where 80 % of measurements lie
 
   /// predicted / measured - 1, of the step time.
   std::optional<double> error() const;

@@ -257,6 +257,14 @@ std::string validationJson(const ValidationReport &report) {
     if (!outcome.unsupported.empty()) {
       row["unsupported"] = outcome.unsupported;
     } else {
+      row["kind"] = outcome.kind;
+      row["precision"] = outcome.precision;
+      row["configuration"] = outcome.configuration;
+      if (outcome.interval) {
+        row["interval_80_seconds"] = {outcome.interval->low.count(),
+                                      outcome.interval->high.count()};
+        row["extrapolating"] = outcome.interval->extrapolating;
+      }
       row["cluster"] = outcome.cluster;
       row["profile"] = outcome.profile;
       row["terms"] = nlohmann::json::object();

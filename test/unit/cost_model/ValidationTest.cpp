@@ -120,7 +120,7 @@ TEST_CASE("what is not modelled is said and counted") {
   CHECK(reason("\"gated_mlp\"", "\"experts\": 8, \"gated_mlp\"") ==
         "experts of unstated size");
   CHECK(reason("\"pp\": 2", "\"pp\": 1, \"cp\": 3") ==
-        "context parallelism of experts or of uneven parts");
+        "context parallelism of uneven parts");
   CHECK(reason("\"bf16\"", "\"int8\"") == "precision int8");
   CHECK(reason("\"zero_stage\": 1", "\"zero_stage\": 3") ==
         "ZeRO 2 and 3 with a pipeline");

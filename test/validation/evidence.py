@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Prints the tables of cost_model/EvidenceTable.h from published runs.
+
+    evidence.py SHARDWRIGHT RUNS...
+
+Cells: (cluster, profile, family) with a predicted headline run. Errors:
+predicted / measured - 1 of configurations, one vote a source, their 10th and
+90th percentile.
+"""
+import collections
+import json
+import statistics
+import subprocess
+import sys
+
+
+def family(row):
+    if row["kind"] != "dense":
+        return "Experts"
+    return "Dense16" if row["precision"] in ("bf16", "fp16") else "Dense8"
+
+
+def quantile(weighted, share):
+    weighted.sort()
+    total, reached = sum(weight for _, weight in weighted), 0
+    for value, weight in weighted:
+        reached += weight
+        if reached >= share * total:
+            return value
+    return weighted[-1][0]
+
+
+def main():
+    done = subprocess.run([sys.argv[1], "validate", "--json", *sys.argv[2:]],
+                          stdout=subprocess.PIPE, check=True)
+    rows = [row for row in json.loads(done.stdout)["rows"]
+            if row["headline"] and row.get("relative_error") is not None]
+    cells = sorted({(row["cluster"], row["profile"], family(row))
+                    for row in rows})
+    print("constexpr Cell kCells[] = {")
+    for cluster, profile, name in cells:
+        print(f'    {{"{cluster}", "{profile}", Family::{name}}},')
+    print("};")
+    for name in ("Dense16", "Dense8", "Experts"):
+        sets = collections.defaultdict(lambda: collections.defaultdict(list))
+        for row in rows:
+            if family(row) == name:
+                sets[row["set"]][row["configuration"]].append(
+                    row["relative_error"])
+        weighted = [(statistics.median(errors), 1 / len(configurations))
+                    for configurations in sets.values()
+                    for errors in configurations.values()]
+        print(f"// {name}: {len(sets)} sources, {len(weighted)} "
+              f"configurations: {quantile(weighted, 0.1):.3f}, "
+              f"{quantile(weighted, 0.9):.3f}")
+
+
+if __name__ == "__main__":
+    main()
