@@ -187,18 +187,20 @@ std::string goodputText(const GoodputAnswer &answer) {
         << ", work done again " << percent(result.node.repeating) << "\n";
   out << "restarts    " << percent(result.restarting) << "\n"
       << "useful      " << percent(result.useful) << " of the time\n"
-      << "tokens      " << siText(result.tokensPerDay) << "a day, "
+      << "tokens      " << countText(result.tokensPerDay) << " a day, "
       << siText(result.dataBytesPerSecond) << "B/s of data\n";
   if (question.tokens > 0) {
     if (result.tokensPerDay <= 0)
       out << "training    never ends: failures leave no time\n";
     else
-      out << "training    " << siText(question.tokens) << "tokens in "
+      out << "training    " << countText(question.tokens) << " tokens in "
           << durationText(result.days * 86400) << ", "
-          << siText(result.deviceHours) << "GPU-hours"
+          << countText(result.deviceHours) << " GPU-hours"
           << (question.operations.pricePerDeviceHour > 0
-                  ? ", " + siText(result.money) +
-                        question.operations.currency
+                  ? ", " + countText(result.money) + " " +
+                        (question.operations.currency.empty()
+                             ? std::string("to pay")
+                             : question.operations.currency)
                   : std::string())
           << "\n";
   }
