@@ -20,6 +20,7 @@ std::string_view name(Field field) {
   case Field::FullLayers: return "full_layers";
   case Field::FirstLayers: return "first_layers";
   case Field::LastLayers: return "last_layers";
+  case Field::Chunks: return "vp";
   }
   return "";
 }
@@ -38,9 +39,13 @@ std::vector<int64_t> divisors(int64_t n) {
   return low;
 }
 
+int64_t stageCount(const Candidate &candidate) {
+  return stageCount(candidate.schedule, candidate.pp, candidate.chunks);
+}
+
 std::vector<int64_t> layersPerStage(const Candidate &candidate,
                                     int64_t layers) {
-  const int64_t pp = candidate.pp;
+  const int64_t pp = stageCount(candidate);
   std::vector<int64_t> counts(pp);
   if (pp == 1) {
     counts[0] = layers;
@@ -158,6 +163,7 @@ void setDegrees(Plan &plan, const Candidate &candidate) {
   plan.zero = candidate.zero;
   plan.microBatch = candidate.microBatch;
   plan.schedule = candidate.schedule;
+  plan.chunks = candidate.chunks;
   setMesh(plan);
 }
 

@@ -26,11 +26,14 @@ struct Candidate {
   int64_t microBatch = 1;
   int zero = 0;
   ScheduleKind schedule = ScheduleKind::OneFOneB;
+  int64_t chunks = 1; ///< parts of the model that a pipeline rank runs in turn
   Recompute recompute = Recompute::None;
   /// Of Recompute::Full: layers of each stage that recompute (the first ones),
   /// or -1 for all.
   int64_t fullLayers = -1;
-  int64_t firstLayers = 0; ///< of the first stage
+  /// Of the first stage. Where a rank runs several the layers are split evenly
+  /// over all of them, and firstLayers and lastLayers are 0.
+  int64_t firstLayers = 0;
   int64_t lastLayers = 0;  ///< of the last stage; with pp = 1 equal to the first
   auto operator<=>(const Candidate &) const = default;
 };
@@ -39,7 +42,7 @@ struct Candidate {
 enum class Depth {
   Mesh,     ///< dp, tp, pp, ep, etp
   Batch,    ///< sp, microBatch
-  State,    ///< zero, schedule
+  State,    ///< zero, schedule, chunks
   Policy,   ///< recompute, fullLayers
   Complete, ///< firstLayers, lastLayers
 };
@@ -48,9 +51,9 @@ enum class Depth {
 /// by their number.
 enum class Field {
   Dp, Tp, Pp, Ep, Etp, Sp, MicroBatch, Zero, Schedule, Recompute, FullLayers,
-  FirstLayers, LastLayers,
+  FirstLayers, LastLayers, Chunks,
 };
-inline constexpr int numFields = 13;
+inline constexpr int numFields = 14;
 std::string_view name(Field field);
 
 /// Closed interval of a field.
@@ -65,6 +68,9 @@ using Ranges = std::array<Range, numFields>;
 
 /// Divisors of n >= 1, ascending.
 std::vector<int64_t> divisors(int64_t n);
+
+/// Entries that the plan of `candidate` has in Plan::stages.
+int64_t stageCount(const Candidate &candidate);
 
 /// Layers of each stage; sums to `layers`. With fewer layers than stages, or
 /// firstLayers = 0, the even split.

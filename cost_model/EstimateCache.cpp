@@ -28,6 +28,8 @@ using Map = std::unordered_map<Key, Value, KeyHash>;
 /// on which mesh axes there are and on where experts live, but not on how many
 /// data ranks repeat it.
 int64_t localDp(const Plan &plan) {
+  if (plan.zeroRanks > 0) // cuts dp, and so numbers the axes otherwise
+    return plan.dp;
   const int64_t experts = plan.ep * plan.etp, inner = plan.tp * plan.cp;
   const int64_t needed = experts > inner ? experts / inner : 1;
   return plan.dp > needed ? 2 * needed : plan.dp;
@@ -48,7 +50,7 @@ Key localKey(const Plan &plan, int64_t kind, Recompute policy,
           plan.sp, microBatch,
           plan.ep, plan.etp,
           localDp(plan), dtypesKey(plan.dtypes),
-          plan.sequenceParts, 0,
+          plan.sequenceParts, plan.zeroRanks,
           0};
 }
 
@@ -73,7 +75,6 @@ public:
     localPlan = plan;
     localPlan.stages.clear();
     localPlan.zero = 0;
-    localPlan.zeroRanks = 0;
     localPlan.dp = localDp(plan);
     setMesh(localPlan);
     return localPlan;

@@ -59,21 +59,42 @@ std::vector<Candidate> Family::batches(const Candidate &mesh) const {
   return result;
 }
 
-/// ZeRO with one data rank and GPipe with one stage are the same program as
+/// ZeRO with one data rank and schedules with one stage are the same program as
 /// without: not counted twice.
 std::vector<Candidate> Family::states(const Candidate &batch) const {
   std::vector<Candidate> result;
-  for (int zero = 0; zero <= (batch.dp > 1 ? 1 : 0); ++zero)
-    for (ScheduleKind schedule : {ScheduleKind::OneFOneB, ScheduleKind::GPipe}) {
-      if (!allows(Field::Zero, zero) ||
-          !allows(Field::Schedule, static_cast<int64_t>(schedule)) ||
-          (batch.pp == 1 && schedule != ScheduleKind::OneFOneB))
-        continue;
-      Candidate candidate = batch;
-      candidate.zero = zero;
-      candidate.schedule = schedule;
-      result.push_back(candidate);
+  const int64_t microbatches =
+      options.globalBatch / (batch.dp * batch.microBatch);
+  const auto add = [&](int zero, ScheduleKind schedule, int64_t chunks) {
+    if (!allows(Field::Chunks, chunks) ||
+        !scheduleProblem(schedule, batch.pp, chunks, microbatches).empty())
+      return;
+    Candidate candidate = batch;
+    candidate.zero = zero;
+    candidate.schedule = schedule;
+    candidate.chunks = chunks;
+    result.push_back(candidate);
+  };
+  for (int zero : batch.pp > 1 ? options.zeroUnderPipeline : options.zero) {
+    if (!allows(Field::Zero, zero) || (zero > 0 && batch.dp == 1))
+      continue;
+    if (batch.pp == 1) {
+      if (allows(Field::Schedule,
+                 static_cast<int64_t>(ScheduleKind::OneFOneB)))
+        add(zero, ScheduleKind::OneFOneB, 1);
+      continue;
     }
+    for (ScheduleKind schedule : options.schedules) {
+      if (!allows(Field::Schedule, static_cast<int64_t>(schedule)))
+        continue;
+      const ChunkRange range = chunksOf(schedule);
+      for (int64_t chunks = range.least;
+           chunks <= range.most &&
+           stageCount(schedule, batch.pp, chunks) <= options.layers;
+           ++chunks)
+        add(zero, schedule, chunks);
+    }
+  }
   return result;
 }
 
@@ -91,7 +112,7 @@ std::vector<Part> Family::policies(const Candidate &state) const {
     if (policy != Recompute::Full)
       continue;
     candidate.fullLayers = std::max<int64_t>(1, full.least);
-    const int64_t most = std::min(shape(state.pp).largest - 1, full.most);
+    const int64_t most = std::min(shape(state).largest - 1, full.most);
     if (candidate.fullLayers <= most)
       result.push_back({candidate, Depth::Policy, most});
   }
@@ -109,7 +130,7 @@ std::vector<Part> Family::children(const Part &parent) const {
   case Depth::Batch: add(states(parent.candidate), Depth::State); break;
   case Depth::State: return policies(parent.candidate);
   case Depth::Policy:
-    for (const Split &split : shape(parent.candidate.pp).splits) {
+    for (const Split &split : shape(parent.candidate).splits) {
       if (split.largest <= parent.candidate.fullLayers)
         continue; // the same as full on all
       Candidate candidate = parent.candidate;
@@ -125,9 +146,11 @@ std::vector<Part> Family::children(const Part &parent) const {
 
 int64_t Family::leaves(const Part &part) const {
   const Candidate &c = part.candidate;
-  Shape &shape = this->shape(c.pp);
+  if (part.depth == Depth::Complete)
+    return 1;
+  Shape &shape = this->shape(c);
   switch (part.depth) {
-  case Depth::Complete: return 1;
+  case Depth::Complete: break;
   case Depth::Policy:
     return c.fullLayers < 0
                ? static_cast<int64_t>(shape.splits.size())
@@ -140,20 +163,28 @@ int64_t Family::leaves(const Part &part) const {
         shape.leaves += leaves(child);
     }
     return shape.leaves;
-  case Depth::Batch:
-    return static_cast<int64_t>(states(c).size()) *
-           leaves({c, Depth::State, -1});
+  case Depth::Batch: {
+    int64_t sum = 0;
+    for (const Candidate &state : states(c))
+      sum += leaves({state, Depth::State, -1});
+    return sum;
+  }
   case Depth::Mesh: break;
   }
   return 0;
 }
 
-Family::Shape &Family::shape(int64_t pp) const {
-  auto [entry, inserted] = shapes.try_emplace(pp);
+Family::Shape &Family::shape(const Candidate &c) const {
+  const int64_t stages = stageCount(c);
+  const bool even = c.chunks > 1;
+  auto [entry, inserted] = shapes.try_emplace({stages, even});
   Shape &shape = entry->second;
   if (!inserted)
     return shape;
-  shape.splits = cost::splits(options.layers, pp, options.ranges);
+  if (!even)
+    shape.splits = cost::splits(options.layers, stages, options.ranges);
+  else if (allows(Field::FirstLayers, 0) && allows(Field::LastLayers, 0))
+    shape.splits = {{0, 0, ceilDiv(options.layers, stages)}};
   for (const Split &split : shape.splits)
     shape.largest = std::max(shape.largest, split.largest);
   const auto count = static_cast<size_t>(shape.largest) + 1;

@@ -33,7 +33,9 @@ public:
   std::vector<Candidate> batches(const Candidate &mesh) const;
   std::vector<Part> children(const Part &parent) const;
   /// Splits of a policy, each once.
-  const std::vector<Split> &splits(int64_t pp) const { return shape(pp).splits; }
+  const std::vector<Split> &splits(const Candidate &policy) const {
+    return shape(policy).splits;
+  }
   /// Complete candidates under a part.
   int64_t leaves(const Part &part) const;
   int64_t leaves(const Candidate &candidate, Depth depth) const {
@@ -49,13 +51,14 @@ private:
     std::vector<int64_t> above, aboveSum;
     int64_t leaves = -1;
   };
-  Shape &shape(int64_t pp) const;
+  Shape &shape(const Candidate &c) const;
   void addExperts(Candidate candidate, std::vector<Candidate> &result) const;
   std::vector<Candidate> states(const Candidate &batch) const;
   std::vector<Part> policies(const Candidate &state) const;
 
   const SearchOptions &options;
-  mutable std::map<int64_t, Shape> shapes;
+  /// By number of stages and whether the split is even.
+  mutable std::map<std::pair<int64_t, bool>, Shape> shapes;
 };
 
 } // namespace shardwright::cost

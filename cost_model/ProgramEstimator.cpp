@@ -39,10 +39,12 @@ std::vector<Recompute> searchedPolicies(const Program &program) {
 class ProgramEstimator::State {
 public:
   State(const Program &program, const Hardware &hardware,
-        const Profile &profile, const Plan &base)
-      : program(program), hardware(hardware), profile(profile), base(base),
+        const Profile &profile, const Plan &base, Framework framework,
+        const std::vector<ScheduleKind> &schedules)
+      : framework(framework), schedules(schedules), program(program), hardware(hardware), profile(profile), base(base),
         policies(searchedPolicies(program)),
-        bounds(program, hardware, profile, base, policies, cache) {
+        bounds(program, hardware, profile, base, policies, schedules,
+               cache) {
     layerKinds = std::count_if(program.kinds.begin(), program.kinds.end(),
                                isLayer);
   }
@@ -67,7 +69,7 @@ public:
                                Recompute::None, -1);
       LayerTable table(program, plan, policies, cache);
       current = std::make_unique<Site>(
-          Site{key, plan, std::move(table), &factsOf(plan), {}});
+          Site{key, plan, std::move(table), &scheduleOf(plan), {}});
     }
     return *current;
   }
@@ -104,7 +106,7 @@ public:
     return entry->second;
   }
 
-  const ScheduleFacts &factsOf(const Plan &plan) {
+  const ScheduleFacts &scheduleOf(const Plan &plan) {
     auto [entry, inserted] = facts.try_emplace(
         {static_cast<int64_t>(plan.schedule), plan.pp, plan.microbatches(),
          plan.chunks});
@@ -113,6 +115,8 @@ public:
     return entry->second;
   }
 
+  const Framework framework;
+  const std::vector<ScheduleKind> schedules;
   const Program &program;
   const Hardware &hardware;
   const Profile &profile;
@@ -127,8 +131,11 @@ public:
 
 ProgramEstimator::ProgramEstimator(const Program &program,
                                    const Hardware &hardware,
-                                   const Profile &profile, const Plan &base)
-    : state(std::make_unique<State>(program, hardware, profile, base)) {}
+                                   const Profile &profile, const Plan &base,
+                                   Framework framework,
+                                   const std::vector<ScheduleKind> &schedules)
+    : state(std::make_unique<State>(program, hardware, profile, base, framework,
+                                    schedules)) {}
 
 ProgramEstimator::~ProgramEstimator() = default;
 
@@ -137,9 +144,15 @@ Plan ProgramEstimator::plan(const Candidate &candidate) const {
 }
 
 std::vector<Violation>
-ProgramEstimator::check(const Candidate &candidate, Depth) const {
+ProgramEstimator::check(const Candidate &candidate, Depth depth) const {
+  Plan lawful = plan(candidate);
+  if (depth == Depth::Mesh) // sp is not chosen yet
+    lawful.sp = lawful.sp || (candidate.tp > 1 &&
+                              factsOf(state->framework).tensorNeedsSequence);
+  lawful.zero = factsOf(state->framework).zeroUnderPipeline.front();
   std::vector<Violation> violations =
-      checkPlan(state->program, plan(candidate), ModelCheck::NameOnly);
+      checkPlan(state->program, lawful, ModelCheck::NameOnly,
+                state->framework);
   // Once each: a rule of stages would be told of every stage.
   std::vector<Violation> once;
   for (Violation &violation : violations)
@@ -149,6 +162,12 @@ ProgramEstimator::check(const Candidate &candidate, Depth) const {
 }
 
 Bytes ProgramEstimator::memory(const Candidate &candidate) const {
+  if (candidate.chunks > 1) { // one split: nothing to share with others
+    Bytes most(0);
+    for (const StageEstimate &stage : estimateOfStages(candidate))
+      most = std::max(most, stage.total());
+    return most;
+  }
   const std::vector<int64_t> counts =
       layersPerStage(candidate, state->program.layers);
   State::Site &site = state->site(candidate);
@@ -163,6 +182,8 @@ Bytes ProgramEstimator::memory(const Candidate &candidate) const {
 }
 
 bool ProgramEstimator::fits(const Candidate &candidate, Bytes limit) const {
+  if (candidate.chunks > 1)
+    return memory(candidate) < limit;
   const std::vector<int64_t> counts =
       layersPerStage(candidate, state->program.layers);
   State::Site &site = state->site(candidate);
@@ -182,15 +203,23 @@ Seconds ProgramEstimator::time(const Candidate &candidate) const {
       .stepTime;
 }
 
-Estimate ProgramEstimator::estimate(const Candidate &candidate) const {
+std::vector<StageEstimate>
+ProgramEstimator::estimateOfStages(const Candidate &candidate) const {
   const Plan plan = this->plan(candidate);
-  Estimate estimate = estimateTime(state->program, state->hardware,
-                                   state->profile, plan, &state->cache);
   const LayerTable table(state->program, plan, state->policies, state->cache);
+  std::vector<StageEstimate> stages;
   for (int64_t stage = 0; stage < plan.pp; ++stage)
-    estimate.stages.push_back(
-        estimateStageMemory(state->program, state->hardware, state->profile,
-                            plan, table, stage, &state->factsOf(plan)));
+    stages.push_back(estimateStageMemory(state->program, state->hardware,
+                                         state->profile, plan, table, stage,
+                                         &state->scheduleOf(plan)));
+  return stages;
+}
+
+Estimate ProgramEstimator::estimate(const Candidate &candidate) const {
+  Estimate estimate =
+      estimateTime(state->program, state->hardware, state->profile,
+                   plan(candidate), &state->cache);
+  estimate.stages = estimateOfStages(candidate);
   return estimate;
 }
 
@@ -214,7 +243,9 @@ bool ProgramEstimator::mayFit(const Candidate &candidate, Depth depth,
 
 std::unique_ptr<Estimator> ProgramEstimator::another() const {
   return std::make_unique<ProgramEstimator>(state->program, state->hardware,
-                                            state->profile, state->base);
+                                            state->profile, state->base,
+                                            state->framework,
+                                            state->schedules);
 }
 
 } // namespace shardwright::cost

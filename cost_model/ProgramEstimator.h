@@ -20,9 +20,13 @@ std::vector<Recompute> searchedPolicies(const Program &program);
 /// the estimator. Not for several threads at once.
 class ProgramEstimator : public Estimator {
 public:
-  /// `base` gives names, digests, dtypes, global batch and sequence of plans.
+  /// `base` gives names, digests, dtypes, global batch and sequence of plans;
+  /// no plan has another schedule than `schedules` (or 1F1B of one stage).
   ProgramEstimator(const Program &program, const Hardware &hardware,
-                   const Profile &profile, const Plan &base);
+                   const Profile &profile, const Plan &base,
+                   Framework framework = Framework::Native,
+                   const std::vector<ScheduleKind> &schedules =
+                       SearchOptions().schedules);
   ~ProgramEstimator() override;
 
   Plan plan(const Candidate &candidate) const override;
@@ -39,6 +43,8 @@ public:
               Bytes limit) const override;
 
 private:
+  std::vector<StageEstimate> estimateOfStages(const Candidate &candidate) const;
+
   class State;
   std::unique_ptr<State> state;
 };

@@ -293,12 +293,12 @@ std::string plansTable(const Program &program,
         std::to_string(plan.zero),
         std::to_string(plan.microBatch) + " x " +
             std::to_string(plan.microbatches()),
-        plan.pp > 1 ? std::string(name(plan.schedule)) : "-",
+        plan.pp > 1 ? scheduleText(plan) : "-",
         recomputeText(program, plan),
         layersText(layersOf(program, plan)),
         secondsText(ranked.estimate.stepTime),
         percentText(ranked.estimate.modelFlopsUtilization),
-        countText(std::round(ranked.estimate.tokensPerSecondPerGpu)),
+        groupedText(std::llround(ranked.estimate.tokensPerSecondPerGpu)),
         bytesText(ranked.memory),
         note};
     if (experts)
@@ -337,7 +337,8 @@ std::string memoryTable(const Estimate &estimate, Bytes limit) {
 std::string timeTable(const Estimate &estimate) {
   Table table({"term", "time", "share"});
   for (const Term &term : estimate.terms)
-    table.add({term.name, secondsText(term.time),
+    if (term.time.count() != 0)
+      table.add({term.name, secondsText(term.time),
                percentText(term.time.count() / estimate.stepTime.count())});
   table.add({"step", secondsText(estimate.stepTime), percentText(1)});
   return table.text();
@@ -356,7 +357,12 @@ std::string ledgerTable(const Ledger &ledger) {
   for (const auto &[phase, count] : ledger.flops)
     flops.add({std::string(name(phase)),
                siText(static_cast<double>(count.count())) + "FLOP"});
-  return (ledger.collectives.empty() ? "" : collectives.text()) + flops.text();
+  std::string text;
+  if (!ledger.collectives.empty()) {
+    text = collectives.text();
+    text += "payload: bytes of this rank's input, summed over the calls\n";
+  }
+  return text += flops.text();
 }
 
 std::string rejectedTable(const SearchResult &result, Bytes limit, size_t most) {

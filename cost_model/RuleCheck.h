@@ -18,8 +18,9 @@ namespace shardwright::cost {
 class RuleCheck {
 public:
   RuleCheck(const Program &program, const Plan &plan, const Rule &rule,
-        std::vector<Violation> &violations)
-      : program(program), plan(plan), rule(rule), violations(violations) {}
+        std::vector<Violation> &violations, Framework framework)
+      : program(program), plan(plan), framework(framework), rule(rule),
+        violations(violations) {}
 
   void fail(std::string message, std::vector<std::string> legal = {}) {
     if (!legal.empty()) {
@@ -59,11 +60,17 @@ public:
 
   const Program &program;
   const Plan &plan;
+  const Framework framework;
 
 private:
   const Rule &rule;
   std::vector<Violation> &violations;
 };
+
+// FrameworkRules.cpp: what not every framework runs.
+void checkFrameworkZero(RuleCheck &check);
+void checkFrameworkSchedule(RuleCheck &check);
+void checkTensorNeedsSequence(RuleCheck &check);
 
 // ExpertRules.cpp: widths, and degrees of experts.
 void checkFfn(RuleCheck &check);

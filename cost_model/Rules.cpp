@@ -472,6 +472,17 @@ const std::vector<Entry> &table() {
       {{"zero_group", "ZeRO groups of a divisor of dp, without ep",
         "shards and their copies fill the data ranks", wrong},
        checkZeroRanks},
+      {{"zero_of_framework", "zero in the stages of the framework",
+        "others are not in its code, and DeepSpeed's pipeline has no more than 1",
+        wrong, "megatron-core, torchtitan, deepspeed"},
+       checkFrameworkZero},
+      {{"schedule_of_framework", "schedule in those of the framework",
+        "others are not in its code", wrong,
+        "megatron-core, torchtitan, deepspeed"},
+       checkFrameworkSchedule},
+      {{"tp_needs_sp", "tp > 1 => sp", "its tensor-parallel plan shards the "
+        "stream along the sequence", wrong, "torchtitan"},
+       checkTensorNeedsSequence},
       {{"cp_supported", "cp = 1", "no attention over a split sequence yet",
         later},
        checkCp},
@@ -498,10 +509,10 @@ const std::vector<Rule> &rules() {
 }
 
 std::vector<Violation> checkPlan(const Program &program, const Plan &plan,
-                                 ModelCheck model) {
+                                 ModelCheck model, Framework framework) {
   std::vector<Violation> violations;
   for (const Entry &entry : table()) {
-    Check check(program, plan, entry.rule, violations);
+    Check check(program, plan, entry.rule, violations, framework);
     if (entry.check)
       entry.check(check);
     else

@@ -8,6 +8,7 @@
 #define SHARDWRIGHT_COST_MODEL_RULES_H
 
 #include "cost_model/Failure.h"
+#include "cost_model/Framework.h"
 #include "cost_model/Plan.h"
 
 #include <string>
@@ -23,6 +24,8 @@ struct Rule {
   /// Input: such a plan is wrong. Unsupported: it makes sense, but nothing here
   /// can run or price it yet.
   FailureKind kind;
+  /// Whose rule it is: of every software, or of the frameworks named.
+  std::string_view whose = "all";
 };
 
 /// All rules, in the order in which they are checked and reported.
@@ -40,10 +43,12 @@ enum class ModelCheck {
   NameOnly,      ///< for callers who know that plan and program belong together
 };
 
-/// Every rule that `plan` violates, in table order; empty: it is legal. An
+/// Every rule that `plan` violates where `framework` runs it, in table order;
+/// empty: it is legal. An
 /// empty model name or sha256 in the plan means "any" and passes.
 std::vector<Violation> checkPlan(const Program &program, const Plan &plan,
-                                 ModelCheck model = ModelCheck::NameAndSha256);
+                                 ModelCheck model = ModelCheck::NameAndSha256,
+                                 Framework framework = Framework::Native);
 
 /// Unsupported if nothing worse is among `violations`, else Input.
 FailureKind worstKind(const std::vector<Violation> &violations);

@@ -289,8 +289,10 @@ private:
     const SplitBox box = estimator.box(policy, Seconds(most * (1 + roundingSlack)));
     std::vector<Split> result;
     const int64_t interior = policy.pp - 2;
-    for (const Split &split : family.splits(policy.pp))
-      if (split.largest > policy.fullLayers && split.first <= box.first &&
+    for (const Split &split : family.splits(policy))
+      if (split.first == 0) // the even split, which no box speaks of
+        result.push_back(split);
+      else if (split.largest > policy.fullLayers && split.first <= box.first &&
           split.last <= box.last &&
           (interior < 1 ||
            ceilDiv(options.layers - split.first - split.last, interior) <=

@@ -64,6 +64,10 @@ struct SearchOptions {
   int64_t layers = 1;
   int64_t experts = 0; ///< of a layer; with them tp > 1 comes with sp
   std::vector<Recompute> policies = {Recompute::None};
+  std::vector<int> zero = {0, 1}; ///< stages of ZeRO, ascending
+  std::vector<int> zeroUnderPipeline = {0, 1};
+  std::vector<ScheduleKind> schedules = {ScheduleKind::OneFOneB,
+                                         ScheduleKind::GPipe};
   Bytes memoryLimit;        ///< a plan fits if every stage needs less
   int64_t top = 1;          ///< plans wanted
   /// List only the best of the plans that differ in nothing but recomputation

@@ -11,6 +11,12 @@ namespace {
 
 bool isLayer(const Kind &kind) { return takesStream(kind) && givesStream(kind); }
 
+/// GPipe and 1F1B: bound 3 of SEARCH.md.
+bool isPlain(const Candidate &c) {
+  return c.schedule == ScheduleKind::OneFOneB ||
+         c.schedule == ScheduleKind::GPipe;
+}
+
 /// Far more layers than any model has.
 constexpr int64_t kUnlimited = int64_t(1) << 40;
 
@@ -31,9 +37,16 @@ StageBounds::Cost StageBounds::Cost::least(const Cost &a, const Cost &b) {
 StageBounds::StageBounds(const Program &program, const Hardware &hardware,
                          const Profile &profile, const Plan &base,
                          const std::vector<Recompute> &policies,
+                         const std::vector<ScheduleKind> &schedules,
                          EstimateCache &cache)
     : program(program), hardware(hardware), profile(profile), base(base),
       policies(policies), cache(cache) {
+  for (ScheduleKind kind : schedules) {
+    chunked = chunked || chunksOf(kind).most > 1;
+    besides = besides || kind == ScheduleKind::DualPipe ||
+              kind == ScheduleKind::DualPipeV;
+    joined = joined && !splitsBackward(kind);
+  }
   for (size_t i = 0; i < program.kinds.size(); ++i)
     if (isLayer(program.kinds[i]))
       layerKinds.push_back(static_cast<int>(i));
@@ -72,32 +85,45 @@ StageBounds::Cost StageBounds::costOf(const Plan &plan, int kind,
   cost.backward = (layer.dataGradAll() + layer.weightGrad).count();
   cost.compute =
       (layer.forward + layer.dataGrad + layer.weightGrad).count();
+  if (plan.schedule == ScheduleKind::DualPipe ||
+      plan.schedule == ScheduleKind::DualPipeV) {
+    // A forward beside a backward hides the exchanges of both.
+    cost.forward -= layer.forwardExchange.count();
+    cost.backward -= layer.backwardExchange.count();
+  }
   cost.reduce = cache.times(program, hardware, profile, plan, kind).reduce.count();
   if (plan.zero < 2)
     return cost;
   // What shows of transfers does not grow slower than layers of one kind do.
-  // Kinds side by side may hide one another's.
+  // Kinds side by side, and the ends beside layers, may hide one another's.
+  const bool alone =
+      uniform() && isLayer(program.kinds[static_cast<size_t>(kind)]);
   StageWork work;
   addLayers(work, work.layers, layer, cache.block(program, plan, kind),
             cache.times(program, hardware, profile, plan, kind), 1);
   const StageClock clock(hardware, profile, plan);
-  if (uniform() || !profile.overlapParameterGather)
+  if (alone || !profile.overlapParameterGather)
     cost.forward += clock.shardedForward(work).count();
-  if (uniform() || !profile.overlapGradientReduce)
+  if (alone || !profile.overlapGradientReduce)
     cost.backward += clock.shardedBackward(work).count();
   return cost;
 }
 
 const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
   Candidate key = c;
-  key.schedule = ScheduleKind::OneFOneB;
   key.fullLayers = -1;
   key.firstLayers = key.lastLayers = 0;
   depth = std::min(depth, Depth::Policy);
   if (depth < Depth::Policy)
     key.recompute = Recompute::None;
-  if (depth < Depth::State)
+  if (depth < Depth::State) {
     key.zero = c.dp > 1 ? 1 : 0;
+    key.schedule = besides && c.pp > 1 ? ScheduleKind::DualPipeV
+                                       : ScheduleKind::OneFOneB;
+    key.chunks = 1;
+  } else if (key.schedule == ScheduleKind::GPipe) {
+    key.schedule = ScheduleKind::OneFOneB; // the same layers and transfers
+  }
   if (current.depth == depth && current.key == key)
     return current;
   current = Site();
@@ -235,7 +261,7 @@ double StageBounds::stageTime(const Site &site, const Candidate &c,
                               const Cost &own, int64_t stage,
                               double path) const {
   const double m = site.microbatches;
-  if (c.pp == 1)
+  if (c.pp == 1 || !isPlain(c))
     return m * own.all();
   const double borders = 2 * static_cast<double>(c.pp - 1);
   double held = 0;
@@ -262,7 +288,50 @@ double StageBounds::stepTime(const Site &site, double pipeline, double reduce,
          site.excess * site.microbatches * compute;
 }
 
+/// A rank runs its chunks for every microbatch that passes them. The first
+/// microbatch arrives behind the stages before its first chunk, and where a
+/// rank's first chunk is the first stages in order, the gradients of those
+/// stages still follow its last. Weight gradients that run apart may come later.
+double StageBounds::chunkedTime(const Site &site, const Candidate &c) const {
+  const bool hides = profile.overlapGradientReduce || c.zero >= 2;
+  const std::vector<int64_t> counts = layersPerStage(c, program.layers);
+  const int64_t stages = static_cast<int64_t>(counts.size());
+  std::vector<Cost> costs;
+  for (int64_t stage = 0, from = 0; stage < stages; ++stage) {
+    // The ends are those of all stages, not of the ranks.
+    Candidate line = c;
+    line.pp = stages;
+    costs.push_back(stageCost(site, line, stage, from,
+                              counts[static_cast<size_t>(stage)]));
+    from += counts[static_cast<size_t>(stage)];
+  }
+  const double passes =
+      site.microbatches *
+      (c.schedule == ScheduleKind::DualPipe ? 0.5 : 1.0);
+  double pipeline = 0, compute = -1, reduce = -1, before = 0;
+  for (int64_t rank = 0; rank < c.pp; ++rank) {
+    Cost own;
+    for (int64_t chunk = 0; chunk < c.chunks; ++chunk)
+      own.add(costs[static_cast<size_t>(
+                  stageAt(c.schedule, c.pp, {rank, chunk}))],
+              1);
+    const bool oneWay = c.schedule != ScheduleKind::DualPipe;
+    pipeline = std::max(pipeline, passes * own.all() + (oneWay ? before : 0));
+    if (oneWay) // forwards; backwards too where both gradients come first
+      before += splitsBackward(c.schedule)
+                    ? costs[static_cast<size_t>(rank)].forward
+                    : costs[static_cast<size_t>(rank)].all();
+    const double half = passes / site.microbatches;
+    compute = compute < 0 ? half * own.compute
+                          : std::min(compute, half * own.compute);
+    reduce = reduce < 0 ? own.reduce : std::min(reduce, own.reduce);
+  }
+  return stepTime(site, pipeline, hides ? site.leastReduce : reduce, compute);
+}
+
 double StageBounds::completeTime(const Site &site, const Candidate &c) const {
+  if (!isPlain(c) && c.chunks > 1)
+    return chunkedTime(site, c);
   const bool hides = profile.overlapGradientReduce || c.zero >= 2;
   double path = 0, compute = -1, reduce = -1, pipeline = 0;
   struct Own {
@@ -351,6 +420,19 @@ bool StageBounds::feasible(const Site &site, const Candidate &c, double time,
                            Caps *caps) const {
   const bool hides = profile.overlapGradientReduce || c.zero >= 2;
   const int64_t layers = program.layers, interior = c.pp - 2;
+  if (c.chunks > 1) { // ranks hold what they like of the stages
+    Cost mean;
+    double count = 0;
+    for (const Layer &layer : site.layers) {
+      mean.add(Cost::least(layer.plain, layer.policy), layer.count);
+      count += layer.count;
+    }
+    mean.add(site.entrance, 1);
+    mean.add(site.exit, 1);
+    return time >= stepTime(site, site.microbatches * mean.all() /
+                                      static_cast<double>(c.pp),
+                            hides ? site.leastReduce : 0, 0);
+  }
   double reduce = hides ? site.leastReduce : 0, compute = 0;
   // Caps say how few layers a stage may have, and that how much is left.
   for (int round = 0; round < 3; ++round) {
@@ -426,8 +508,11 @@ double StageBounds::time(const Candidate &c, Depth depth) {
   if (depth == Depth::Complete)
     return completeTime(site, c);
   Candidate weakest = c; // of what is free
-  if (depth < Depth::State)
-    weakest.schedule = ScheduleKind::OneFOneB;
+  if (depth < Depth::State) { // of any schedule
+    weakest.schedule =
+        joined ? ScheduleKind::OneFOneB : ScheduleKind::ZbH1;
+    weakest.chunks = chunked && c.pp > 1 ? 2 : 1;
+  }
   if (depth < Depth::Policy) {
     weakest.recompute = Recompute::None;
     weakest.fullLayers = -1;
@@ -436,8 +521,10 @@ double StageBounds::time(const Candidate &c, Depth depth) {
 }
 
 SplitBox StageBounds::box(const Candidate &c, double atMost) {
-  const Site &site = this->site(c, Depth::Policy);
   SplitBox box;
+  if (c.chunks > 1)
+    return box;
+  const Site &site = this->site(c, Depth::Policy);
   if (uniform()) {
     Caps caps{};
     if (!feasible(site, c, atMost, &caps))
@@ -497,6 +584,9 @@ double StageBounds::meshBytes(const Candidate &c, Depth depth) const {
 }
 
 double StageBounds::slots(const Candidate &c, int64_t stage) const {
+  // Of the other schedules: a microbatch that is saved at the end of forward.
+  if (!isPlain(c))
+    return 1.0 / static_cast<double>(c.chunks);
   return static_cast<double>(
       slotCount(c.schedule, c.pp,
                 base.globalBatch / (c.dp * c.microBatch), stage));
@@ -512,9 +602,9 @@ bool StageBounds::splitsFit(const Candidate &c, double limit) {
     for (int64_t stage = 0; stage < c.pp && placed < layer.count; ++stage) {
       const double slots = this->slots(c, stage);
       double room = limit - static_cast<double>(profile.frameworkBytes.count());
-      if (stage == 0)
+      if (stage == 0 && c.chunks == 1)
         room -= site.entranceState;
-      if (stage + 1 == c.pp)
+      if (stage + 1 == c.pp && c.chunks == 1)
         room -= site.exitState;
       if (room <= 0)
         return false;
@@ -528,7 +618,7 @@ bool StageBounds::splitsFit(const Candidate &c, double limit) {
         count = static_cast<double>(c.fullLayers) +
                 (room - static_cast<double>(c.fullLayers) * policy) / plain;
       count = std::floor(count * (1 + 1e-9) + 1e-9);
-      if (count < 1 && uniform())
+      if (count < 1 && uniform() && c.chunks == 1)
         return false; // every stage holds a layer
       placed += std::max(0.0, count);
     }

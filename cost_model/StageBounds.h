@@ -27,7 +27,8 @@ public:
   /// The arguments outlive it. `base` as for ProgramEstimator.
   StageBounds(const Program &program, const Hardware &hardware,
               const Profile &profile, const Plan &base,
-              const std::vector<Recompute> &policies, EstimateCache &cache);
+              const std::vector<Recompute> &policies,
+              const std::vector<ScheduleKind> &schedules, EstimateCache &cache);
 
   /// From the flops alone, before any layer is priced.
   double meshTime(const Candidate &c) const;
@@ -89,6 +90,7 @@ private:
   double stepTime(const Site &site, double pipeline, double reduce,
                   double compute) const;
   double completeTime(const Site &site, const Candidate &c) const;
+  double chunkedTime(const Site &site, const Candidate &c) const;
   /// Most layers of one kind on `stage` with the pipeline through in `within`;
   /// -1 if not even none.
   int64_t cap(const Site &site, const Candidate &c, const Layer &layer,
@@ -107,6 +109,9 @@ private:
   const Plan base;
   const std::vector<Recompute> policies;
   EstimateCache &cache;
+  bool chunked = false;  ///< some schedule lets a rank run several stages
+  bool joined = true;    ///< in all, both gradients of a layer come together
+  bool besides = false;  ///< some runs a forward beside a backward
   std::vector<int> layerKinds; ///< kinds of repeated layers
   /// [k][i]: layers of layerKinds[k] among the first i of the model.
   std::vector<std::vector<int64_t>> before;

@@ -73,10 +73,17 @@ std::vector<Candidate> everyCandidate(const Setting &s) {
   const int64_t gpus = s.options.gpus, layers = s.options.layers;
   auto add = [&](Candidate c) {
     Plan plan = planAt(s.program, s.base, c);
+    plan.zero = std::min(plan.zero, 1); // more is no native plan
     if (checkPlan(s.program, plan).empty())
       all.push_back(c);
   };
   auto layouts = [&](Candidate c) {
+    if (c.chunks > 1) {
+      std::vector<int64_t> counts = layersPerStage(c, layers);
+      if (c.fullLayers < *std::max_element(counts.begin(), counts.end()))
+        add(c);
+      return;
+    }
     for (int64_t first = 1; first <= layers; ++first)
       for (int64_t last = 1; last <= layers; ++last) {
         int64_t left = c.pp == 1 ? 0 : layers - first - last;
@@ -102,7 +109,10 @@ std::vector<Candidate> everyCandidate(const Setting &s) {
   for (int64_t tp = 1; tp <= gpus; ++tp)
     for (int64_t pp = 1; pp <= gpus; ++pp)
       for (int64_t micro = 1; micro <= s.options.globalBatch; ++micro)
-        for (int choice = 0; choice < 8; ++choice) {
+        for (int choice = 0; choice < 2; ++choice)
+          for (int zero : s.options.zero)
+            for (ScheduleKind schedule : s.options.schedules)
+              for (int64_t chunks = 1; chunks <= layers; ++chunks) {
           if (gpus % (tp * pp) != 0)
             continue;
           Candidate c;
@@ -111,10 +121,13 @@ std::vector<Candidate> everyCandidate(const Setting &s) {
           c.dp = gpus / tp / pp;
           c.microBatch = micro;
           c.sp = (choice & 1) != 0;
-          c.zero = (choice & 2) != 0;
-          c.schedule = (choice & 4) ? ScheduleKind::GPipe : ScheduleKind::OneFOneB;
-          if ((c.sp && tp == 1) || (c.zero == 1 && c.dp == 1) ||
-              ((choice & 4) && pp == 1))
+          c.zero = zero;
+          c.schedule = schedule;
+          c.chunks = chunks;
+          if ((c.sp && tp == 1) || (c.zero > 0 && c.dp == 1) ||
+              (schedule != ScheduleKind::OneFOneB && pp == 1) ||
+              (chunks > 1 && pp * chunks > layers &&
+               schedule != ScheduleKind::DualPipe))
             continue;
           policies(c);
         }
@@ -128,10 +141,12 @@ TEST_CASE("search equals brute force over the cost model") {
     LlamaSizes sizes;
     const char *cluster, *profile;
     int64_t gpus, globalBatch;
-    bool alternating = false;
+    bool alternating = false, wide = false;
   } cases[] = {
       {{16, 24, 4, 2, 3, 40, 1000, 5, true}, "dgx-h100", "native", 4, 4, true},
-      {{}, "dgx-h100", "native", 4, 8},
+      {{}, "dgx-h100", "native", 4, 8, false, true},
+      {{128, 512, 4, 2, 64, 1024, 4000, 4, false}, "dgx-a100", "fsdp", 4, 8, false, true},
+      {{16, 24, 4, 2, 3, 40, 1000, 4, true}, "dgx-h100", "megatron-core", 8, 8, true, true},
       {{32, 24, 2, 2, 6, 40, 500, 3, true}, "dgx-a100", "megatron-core", 8, 8},
       {{16, 24, 4, 2, 3, 40, 1000, 5, false}, "host", "native", 6, 6},
       {{128, 512, 4, 2, 64, 1024, 4000, 4, false}, "dgx-h100", "megatron-core", 8, 16},
@@ -143,6 +158,11 @@ TEST_CASE("search equals brute force over the cost model") {
     Setting s = setting(c.sizes, c.cluster, c.profile, c.gpus, c.globalBatch);
     if (c.alternating)
       alternate(s.program, c.sizes);
+    if (c.wide) {
+      s.options.zero = s.options.zeroUnderPipeline = {0, 1, 2, 3};
+      s.options.schedules.assign(std::begin(scheduleKinds),
+                                 std::end(scheduleKinds));
+    }
     if (std::string(c.cluster) == "host")
       s.base.dtypes = {DType::F32, DType::F32, DType::F32, DType::F32, DType::F32};
     std::vector<Candidate> all = everyCandidate(s);
@@ -176,7 +196,8 @@ TEST_CASE("search equals brute force over the cost model") {
       CAPTURE(limit.count());
       s.options.memoryLimit = limit;
       s.options.top = 4;
-      ProgramEstimator estimator(s.program, s.hardware, s.profile, s.base);
+      ProgramEstimator estimator(s.program, s.hardware, s.profile, s.base,
+                                 Framework::Native, s.options.schedules);
       SearchResult result = search(estimator, s.options);
       CHECK(result.counters.considered == static_cast<int64_t>(all.size()));
       CHECK(result.counters.considered ==
@@ -193,7 +214,8 @@ TEST_CASE("search equals brute force over the cost model") {
         CHECK(result.plans[i].estimate.stepTime == expected[i]->estimate.stepTime);
       }
     }
-    ProgramEstimator estimator(s.program, s.hardware, s.profile, s.base);
+    ProgramEstimator estimator(s.program, s.hardware, s.profile, s.base,
+                                 Framework::Native, s.options.schedules);
     std::optional<RankedPlan> tiny = smallest(estimator, s.options);
     REQUIRE(tiny);
     CHECK(tiny->memory == memories.front());

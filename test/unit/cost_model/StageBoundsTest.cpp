@@ -50,6 +50,9 @@ TEST_CASE("no completion of 50,000 partial plans beats its bounds") {
       continue;
     options.layers = program.layers;
     options.policies = searchedPolicies(program);
+    options.zero = options.zeroUnderPipeline = {0, 1, 2, 3};
+    options.schedules.assign(std::begin(scheduleKinds),
+                             std::end(scheduleKinds));
     options.memoryLimit = hardware.device.usable;
     BoundProbe probe(program, hardware, profile, base, options);
     CAPTURE(cluster, name, options.gpus, base.globalBatch, sizes.layers);
