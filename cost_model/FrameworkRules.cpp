@@ -22,7 +22,7 @@ void checkFrameworkZero(RuleCheck &check) {
     wanted += std::to_string(stage);
     legal.push_back(std::to_string(stage));
   }
-  check.fail("expected ZeRO stage " + wanted + " under " +
+  check.fail("expected zero stage " + wanted + " under " +
                  std::string(name(check.framework)) +
                  (plan.pp > 1 ? " with pp > 1" : "") + ", but got " +
                  std::to_string(plan.zero),

@@ -65,7 +65,10 @@ void printBasis(const Question &question, std::ostream &out) {
       << siText(
              hardware.device.peakOf(question.base.dtypes.compute).count())
       << "FLOP/s with causal attention pairs and logits counted once\n"
-      << "not searched: ZeRO 2 and 3, interleaved stages, context parallelism\n";
+      << "searched: what " << name(question.framework) << " ("
+      << factsOf(question.framework).version
+      << ") runs; --runs-on asks for another framework's plans\n"
+      << "not searched: context parallelism\n";
   if (question.profile.name == "native")
     out << "profile native: the program that `compile` emits; what Megatron does "
            "with a plan: --profile megatron-core\n";

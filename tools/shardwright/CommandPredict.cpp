@@ -76,7 +76,8 @@ bool choosePlan(const PredictOptions &options, Question &question, Plan &plan,
         !readQuestion(options.model, options.question, plan.sequence, question,
                       failure) ||
         !requireLegal(options.planFile, question.model.program, plan,
-                      FailureKind::Input, failure))
+                      FailureKind::Input, failure,
+                      options.question.asked(question.framework)))
       return false;
     warnOfCluster(options.planFile, plan, question.cluster, streams.err);
     question.base.dtypes = plan.dtypes;
@@ -87,7 +88,8 @@ bool choosePlan(const PredictOptions &options, Question &question, Plan &plan,
                        question.cluster.hardware.ranks(),
                        options.question.globalBatch, plan, failure) ||
         !requireLegal("", question.model.program, plan, FailureKind::Usage,
-                      failure))
+                      failure,
+                      options.question.asked(question.framework)))
       return false;
     if (options.question.globalBatch == 0)
       note("--global-batch is not given: " + std::to_string(plan.globalBatch) +

@@ -95,6 +95,7 @@ constexpr Spelling spellings[] = {
     {"microbatch", Field::MicroBatch},
     {"micro_batch", Field::MicroBatch},
     {"micro-batch", Field::MicroBatch},
+    {"vp", Field::Chunks},
     {"schedule", Field::Schedule},
     {"recompute", Field::Recompute},
     {"first_layers", Field::FirstLayers},
@@ -114,8 +115,8 @@ public:
       return complain(text, "expected field=value, such as tp=8");
     std::string key = text.substr(0, equals);
     std::string value = text.substr(equals + 1);
-    // Axes that plans name and this search does not cut yet.
-    if (key == "cp" || key == "vp") {
+    // An axis that plans name and this search does not cut yet.
+    if (key == "cp") {
       int64_t one = 0;
       if (!parseInteger(value, one) || one != 1)
         complain(text, "only " + key + "=1 is supported",
@@ -130,7 +131,7 @@ public:
       for (const Spelling &spelling : spellings)
         names.push_back(spelling.text);
       return complain(text, "expected a field of a plan (dp, tp, pp, ep, etp, sp, "
-                            "zero, microbatch, schedule, recompute, first_layers, "
+                            "zero, microbatch, schedule, vp, recompute, first_layers, "
                             "last_layers), but got '" +
                                 key + "'" + nearest(key, names));
     }
@@ -169,10 +170,7 @@ private:
     }
     case Field::Zero:
       if (!parseInteger(value, number) || number < 0 || number > 3)
-        return complain(text, "expected 0 or 1, but got '" + value + "'");
-      if (fix && number > 1)
-        return complain(text, "ZeRO stages 2 and 3 are not supported yet",
-                        FailureKind::Unsupported);
+        return complain(text, "expected 0, 1, 2 or 3, but got '" + value + "'");
       break;
     case Field::Dp:
     case Field::Tp:
@@ -180,6 +178,7 @@ private:
     case Field::Ep:
     case Field::Etp:
     case Field::MicroBatch:
+    case Field::Chunks:
     case Field::FullLayers:
     case Field::FirstLayers:
     case Field::LastLayers:

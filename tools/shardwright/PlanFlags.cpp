@@ -199,8 +199,10 @@ void warnOfCluster(const std::string &path, const Plan &plan,
 }
 
 bool requireLegal(const std::string &what, const Program &program,
-                  const Plan &plan, FailureKind kind, Failure &failure) {
-  std::vector<Violation> violations = checkPlan(program, plan);
+                  const Plan &plan, FailureKind kind, Failure &failure,
+                  Framework framework) {
+  std::vector<Violation> violations =
+      checkPlan(program, plan, ModelCheck::NameAndSha256, framework);
   if (violations.empty())
     return true;
   failure.kind = worstKind(violations) == FailureKind::Unsupported

@@ -3,6 +3,7 @@
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_PLANFLAGS_H
 
 #include "cost_model/Failure.h"
+#include "cost_model/Framework.h"
 #include "cost_model/Plan.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Inputs.h"
@@ -47,7 +48,8 @@ void warnOfCluster(const std::string &path, const cost::Plan &plan,
 /// plan ("--tp 8 --pp 4", "plan.json").
 bool requireLegal(const std::string &what, const cost::Program &program,
                   const cost::Plan &plan, cost::FailureKind kind,
-                  cost::Failure &failure);
+                  cost::Failure &failure,
+                  cost::Framework framework = cost::Framework::Native);
 
 } // namespace shardwright::tools
 

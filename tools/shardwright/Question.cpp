@@ -41,10 +41,20 @@ void QuestionFlags::add(CLI::App &command, bool clusterRequired) {
                   "Tokens of a sequence (default: the config's longest)")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 31))
       ->group("Question");
+  addMachineless(command);
+}
+
+void QuestionFlags::addMachineless(CLI::App &command) {
   command
       .add_option("--profile", profile,
                   "Whose software runs the plan: a profile's name or file")
       ->capture_default_str()
+      ->group("Question");
+  command
+      .add_option("--runs-on", runsOn,
+                  "Framework that has to be able to run the plan: native, "
+                  "megatron-core, torchtitan or deepspeed (default: the "
+                  "profile's)")
       ->group("Question");
   command
       .add_option("--dtype", dtype,
@@ -102,6 +112,11 @@ bool readQuestion(const std::string &model, const QuestionFlags &flags,
   if (!flags.dtype.empty() && !parseDTypes(flags.dtype, dtypes))
     failure.messages.push_back("--dtype " + flags.dtype +
                                ": expected bf16, f32 or f64");
+  question.framework = frameworkOfProfile(flags.profile);
+  if (!flags.runsOn.empty() && !parseFramework(flags.runsOn, question.framework))
+    failure.messages.push_back("--runs-on " + flags.runsOn +
+                               ": expected native, megatron-core, torchtitan "
+                               "or deepspeed");
   if (!failure.messages.empty())
     return false;
   if (!loadModel(model, sequence ? sequence : flags.sequence, question.model,
@@ -159,7 +174,8 @@ void tryMoreGpus(const Question &question, SearchAnswer &answer) {
     if (!resized(question.cluster.hardware, options.gpus, larger, ignored))
       continue;
     ProgramEstimator estimator(question.model.program, larger, question.profile,
-                               question.base);
+                               question.base, question.framework,
+                               options.schedules);
     SearchResult result = cost::search(estimator, options);
     if (result.plans.empty())
       continue;
@@ -276,6 +292,19 @@ bool answer(Question &question, const QuestionFlags &flags,
   if (!parsed || !sizeQuestion(question, flags.gpus, failure))
     return false;
 
+  const Range &zero = options.ranges[static_cast<int>(Field::Zero)];
+  const FrameworkFacts &able = factsOf(question.framework);
+  if (std::none_of(able.zero.begin(), able.zero.end(),
+                   [&](int stage) { return zero.contains(stage); })) {
+    failure.kind = FailureKind::Unsupported;
+    failure.messages.push_back(
+        "--fix zero=" + std::to_string(zero.least) + ": " +
+        std::string(name(question.framework)) + " has ZeRO stages " +
+        numbers({able.zero.begin(), able.zero.end()}) +
+        "; --runs-on names another framework");
+    return false;
+  }
+
   const Program &program = question.model.program;
   options.gpus = question.cluster.hardware.ranks();
   options.layers = program.layers;
@@ -289,6 +318,9 @@ bool answer(Question &question, const QuestionFlags &flags,
   }
   question.base.globalBatch = options.globalBatch;
   options.policies = searchedPolicies(program);
+  options.zero = able.zero;
+  options.zeroUnderPipeline = able.zeroUnderPipeline;
+  options.schedules = able.schedules;
   options.memoryLimit = question.memoryLimit;
   options.top = search.top;
   options.distinct = !search.everySplit;
@@ -301,7 +333,8 @@ bool answer(Question &question, const QuestionFlags &flags,
   // The only clock: it goes to people, and into an answer if they limit it.
   auto start = std::chrono::steady_clock::now();
   ProgramEstimator estimator(program, question.cluster.hardware,
-                             question.profile, question.base);
+                             question.profile, question.base,
+                             question.framework, options.schedules);
   {
     InterruptGuard guard;
     options.stop = [&] {

@@ -14,11 +14,18 @@ namespace shardwright::tools {
 
 /// Flags that say on what machine and for what step a plan is wanted.
 struct QuestionFlags {
-  std::string cluster, profile = "native", dtype, memoryLimit;
+  std::string cluster, profile = "native", dtype, memoryLimit, runsOn;
   int64_t gpus = 0, globalBatch = 0, sequence = 0; ///< 0: default
 
   /// `clusterRequired`: a verb without a search may do without.
   void add(CLI::App &command, bool clusterRequired);
+  /// Whose rules hold for a plan that is given: those of the framework that was
+  /// asked for; else whatever can be priced.
+  cost::Framework asked(cost::Framework framework) const {
+    return runsOn.empty() ? cost::Framework::Native : framework;
+  }
+  /// The flags that do not say how large the machine and the step are.
+  void addMachineless(CLI::App &command);
 };
 
 /// Flags that bound the search.
@@ -37,6 +44,7 @@ struct Question {
   Model model;
   Cluster cluster;
   cost::Profile profile;
+  cost::Framework framework = cost::Framework::Native; ///< that runs the plans
   cost::Plan base;        ///< names, digests, dtypes, sequence, global batch
   cost::Bytes memoryLimit; ///< usable bytes of a rank
 };

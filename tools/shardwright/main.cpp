@@ -48,6 +48,9 @@ ExitCode run(int argc, char **argv) {
   addInspect(app, streams, exitCode);
   addPlan(app, streams, exitCode);
   addPredict(app, streams, exitCode);
+  addExplain(app, streams, exitCode);
+  addDiff(app, streams, exitCode);
+  addSweep(app, streams, exitCode);
   addCompile(app, streams, exitCode);
   addValidate(app, streams, exitCode);
   addCompletion(app, streams, exitCode);

@@ -1,0 +1,235 @@
+//===- CommandSweep.cpp - The best plan over many questions ---------------===//
+
+#include "cost_model/Report.h"
+#include "tools/shardwright/Command.h"
+#include "tools/shardwright/Constraints.h"
+#include "tools/shardwright/PlanJson.h"
+#include "tools/shardwright/Question.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cmath>
+#include <memory>
+#include <ostream>
+
+namespace shardwright::tools {
+
+using namespace cost;
+
+namespace {
+
+struct SweepOptions {
+  std::vector<std::string> models, clusters;
+  std::vector<int64_t> gpus, sequences, batches;
+  QuestionFlags question;
+  SearchFlags search;
+  bool csv = false, json = false;
+};
+
+/// One question of a sweep and its answer.
+struct SweepLine {
+  std::string model, cluster;
+  int64_t gpus = 0, sequence = 0, globalBatch = 0;
+  std::string planText;     ///< or why there is none
+  std::optional<RankedPlan> best;
+  Json json;
+};
+
+double tokensPerSecond(const SweepLine &line) {
+  return static_cast<double>(line.globalBatch) *
+         static_cast<double>(line.sequence) /
+         line.best->estimate.stepTime.count();
+}
+
+bool ask(const SweepOptions &options, const std::string &model,
+         const std::string &cluster, int64_t gpus, int64_t sequence,
+         int64_t batch, SweepLine &line, Failure &failure) {
+  QuestionFlags flags = options.question;
+  flags.cluster = cluster;
+  flags.gpus = gpus;
+  flags.sequence = sequence;
+  flags.globalBatch = batch;
+  std::ostream silent(nullptr);
+  Question question;
+  SearchAnswer found;
+  if (!readQuestion(model, flags, 0, question, failure) ||
+      !answer(question, flags, options.search, {silent, silent}, found,
+              failure))
+    return false;
+  const Program &program = question.model.program;
+  line.model = program.name;
+  line.cluster = question.cluster.hardware.name;
+  line.gpus = found.options.gpus;
+  line.sequence = program.sequence;
+  line.globalBatch = found.options.globalBatch;
+  if (found.result.plans.empty()) {
+    line.planText = whyNothing(question, found).front();
+    return true;
+  }
+  line.best = found.result.plans.front();
+  line.planText = planText(program, line.best->plan);
+  line.json = pricedPlanJson(program, line.best->plan, line.best->estimate,
+                             found.options.memoryLimit);
+  return true;
+}
+
+/// How the speed of a line relates to the one before, a GPU of each: what more
+/// GPUs bring. Empty if the lines differ in more than their size.
+std::string scalingText(const std::vector<SweepLine> &lines, size_t i) {
+  if (i == 0 || !lines[i].best || !lines[i - 1].best ||
+      lines[i].model != lines[i - 1].model ||
+      lines[i].cluster != lines[i - 1].cluster ||
+      lines[i].sequence != lines[i - 1].sequence ||
+      lines[i].gpus == lines[i - 1].gpus)
+    return "";
+  return percentText(lines[i].best->estimate.tokensPerSecondPerGpu /
+                     lines[i - 1].best->estimate.tokensPerSecondPerGpu);
+}
+
+std::string quoted(const std::string &text) {
+  std::string result = "\"";
+  for (char c : text)
+    result += c == '"' ? "\"\"" : std::string(1, c);
+  return result + "\"";
+}
+
+void print(const std::vector<SweepLine> &lines, std::ostream &out) {
+  using Align = Table::Align;
+  Table table({"model", "cluster", "GPUs", "sequence", "batch", "step", "MFU",
+               "tokens/s", "tokens/s/GPU", "of the last", "memory/rank",
+               "best plan"},
+              {Align::Left, Align::Left, Align::Right, Align::Right,
+               Align::Right, Align::Right, Align::Right, Align::Right,
+               Align::Right, Align::Right, Align::Right, Align::Left});
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const SweepLine &line = lines[i];
+    std::vector<std::string> cells = {
+        line.model, line.cluster, groupedText(line.gpus),
+        groupedText(line.sequence), groupedText(line.globalBatch)};
+    if (line.best) {
+      const Estimate &estimate = line.best->estimate;
+      cells.insert(cells.end(),
+                   {secondsText(estimate.stepTime),
+                    percentText(estimate.modelFlopsUtilization),
+                    siText(tokensPerSecond(line)),
+                    groupedText(std::llround(estimate.tokensPerSecondPerGpu)),
+                    scalingText(lines, i), bytesText(line.best->memory)});
+    } else {
+      cells.insert(cells.end(), {"-", "-", "-", "-", "", "-"});
+    }
+    cells.push_back(line.planText);
+    table.add(cells);
+  }
+  out << table.text();
+}
+
+void printCsv(const std::vector<SweepLine> &lines, std::ostream &out) {
+  out << "model,cluster,gpus,sequence,global_batch,step_time_seconds,mfu,"
+         "tokens_per_second,tokens_per_second_per_gpu,"
+         "memory_bytes_per_rank_max,tp,pp,dp,ep,etp,sp,zero,microbatch,"
+         "schedule,vp,plan\n";
+  for (const SweepLine &line : lines) {
+    out << quoted(line.model) << ',' << quoted(line.cluster) << ','
+        << line.gpus << ',' << line.sequence << ',' << line.globalBatch << ',';
+    if (line.best) {
+      const Plan &plan = line.best->plan;
+      out << line.best->estimate.stepTime.count() << ','
+          << line.best->estimate.modelFlopsUtilization << ','
+          << tokensPerSecond(line) << ','
+          << line.best->estimate.tokensPerSecondPerGpu << ','
+          << line.best->memory.count() << ',' << plan.tp << ',' << plan.pp
+          << ',' << plan.dp << ',' << plan.ep << ',' << plan.etp << ','
+          << (plan.sp ? "true" : "false") << ',' << plan.zero << ','
+          << plan.microBatch << ',' << name(plan.schedule) << ','
+          << plan.chunks << ',';
+    } else {
+      out << ",,,,,,,,,,,,,,,";
+    }
+    out << quoted(line.planText) << "\n";
+  }
+}
+
+void printJson(const std::vector<SweepLine> &lines, std::ostream &out) {
+  Json rows = Json::array();
+  for (const SweepLine &line : lines) {
+    Json row = {{"model", line.model},
+                {"cluster", line.cluster},
+                {"gpus", line.gpus},
+                {"sequence", line.sequence},
+                {"global_batch", line.globalBatch}};
+    if (line.best)
+      row["best"] = line.json;
+    else
+      row["why_none"] = line.planText;
+    rows.push_back(std::move(row));
+  }
+  out << Json{{"rows", rows}}.dump(2) << "\n";
+}
+
+ExitCode runSweep(SweepOptions options, Streams streams) {
+  options.search.top = 1;
+  for (std::vector<int64_t> *list :
+       {&options.gpus, &options.sequences, &options.batches})
+    if (list->empty())
+      list->push_back(0); // the default of a question
+  Failure failure;
+  std::vector<SweepLine> lines;
+  bool any = false;
+  for (const std::string &model : options.models)
+    for (const std::string &cluster : options.clusters)
+      for (int64_t sequence : options.sequences)
+        for (int64_t batch : options.batches)
+          for (int64_t gpus : options.gpus) {
+            SweepLine &line = lines.emplace_back();
+            if (!ask(options, model, cluster, gpus, sequence, batch, line,
+                     failure))
+              return report(failure, streams.err);
+            any = any || line.best.has_value();
+          }
+  if (options.json)
+    printJson(lines, streams.out);
+  else if (options.csv)
+    printCsv(lines, streams.out);
+  else
+    print(lines, streams.out);
+  if (any)
+    return ExitCode::Done;
+  failure = {FailureKind::No, {"no question of the sweep has a plan that fits"}};
+  return report(failure, streams.err);
+}
+
+} // namespace
+
+void addSweep(CLI::App &app, Streams streams, ExitCode &exitCode) {
+  auto options = std::make_shared<SweepOptions>();
+  CLI::App *command = app.add_subcommand(
+      "sweep", "The best plan for every size, sequence, batch, cluster, model");
+  command->add_option("models", options->models, "config.json files or folders")
+      ->required();
+  const auto list = [&](const char *flag, auto &values, const char *help) {
+    return command->add_option(flag, values, help)
+        ->delimiter(',')
+        ->group("Question");
+  };
+  list("--cluster", options->clusters, "Clusters, joined by commas")->required();
+  list("--gpus", options->gpus, "Numbers of GPUs, joined by commas")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 18));
+  list("--sequence", options->sequences, "Tokens of a sequence")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 31));
+  list("--global-batch", options->batches,
+       "Sequences of a step (default: 16,384 tokens a GPU)")
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 31));
+  options->question.addMachineless(*command);
+  options->search.add(*command);
+  command->add_flag("--csv", options->csv, "Print CSV on stdout");
+  command->add_flag("--json", options->json, "Print JSON on stdout");
+  command->footer("Examples:\n"
+                  "  shardwright sweep examples/models/llama-3-70b --cluster "
+                  "dgx-h100 --gpus 64,128,256,512 --global-batch 1024\n"
+                  "\n"
+                  "\"of the last\": tokens a second of a GPU against the line "
+                  "before: what more GPUs lose.");
+  command->callback([=, &exitCode] { exitCode = runSweep(*options, streams); });
+}
+
+} // namespace shardwright::tools

@@ -1,0 +1,227 @@
+#include "tools/shardwright/FitChanges.h"
+
+#include "cost_model/ProgramEstimator.h"
+#include "cost_model/Report.h"
+
+#include <algorithm>
+
+namespace shardwright::tools {
+
+using namespace cost;
+
+namespace {
+
+/// The first `count` layers of every stage under `policy`, the others as they
+/// are.
+Plan recomputing(const Program &program, const Plan &plan, Recompute policy,
+                 int64_t count) {
+  Plan changed = plan;
+  for (Stage &stage : changed.stages) {
+    std::vector<StageRun> runs;
+    int64_t left = count;
+    for (const StageRun &run : stage.runs) {
+      const Kind &kind =
+          program.kinds[static_cast<size_t>(kindIndex(program, run.kind))];
+      const int64_t taken = takesStream(kind) && givesStream(kind)
+                                ? std::min(left, run.count)
+                                : 0;
+      left -= taken;
+      if (taken > 0)
+        runs.push_back({run.kind, taken, policy});
+      if (run.count > taken)
+        runs.push_back({run.kind, run.count - taken, run.recompute});
+    }
+    stage.runs = std::move(runs);
+  }
+  return changed;
+}
+
+class Changes {
+public:
+  Changes(const Question &question, const Plan &plan)
+      : question(question), plan(plan) {}
+
+  std::vector<FitChange> run() {
+    recompute();
+    zero();
+    microBatch();
+    sequence();
+    gpus();
+    if (std::none_of(found.begin(), found.end(),
+                     [](const FitChange &change) { return change.fits; }))
+      together();
+    std::stable_sort(found.begin(), found.end(),
+                     [](const FitChange &a, const FitChange &b) {
+                       if (a.fits != b.fits)
+                         return a.fits;
+                       return a.fits ? a.estimate.stepTime < b.estimate.stepTime
+                                     : a.memory < b.memory;
+                     });
+    return std::move(found);
+  }
+
+private:
+  /// Keeps the change in place of the last one of its kind; true if it fits.
+  bool attempt(const std::string &what, const Plan &changed,
+               const Hardware &hardware, bool replaces) {
+    if (!legal(changed))
+      return false;
+    FitChange change{what, changed,
+                     estimate(question.model.program, hardware,
+                              question.profile, changed),
+                     Bytes(0)};
+    size_t stage = 0;
+    change.memory = fullestStage(change.estimate, stage);
+    change.fits = change.memory < question.memoryLimit;
+    if (replaces && !found.empty())
+      found.pop_back();
+    found.push_back(change);
+    return change.fits;
+  }
+
+  void recompute() {
+    const Program &program = question.model.program;
+    const Hardware &hardware = question.cluster.hardware;
+    const std::vector<Recompute> policies = searchedPolicies(program);
+    const auto has = [&](Recompute policy) {
+      return std::find(policies.begin(), policies.end(), policy) !=
+             policies.end();
+    };
+    const std::vector<int64_t> layers = layersOf(program, plan);
+    const int64_t most = *std::max_element(layers.begin(), layers.end());
+    if (has(Recompute::Selective))
+      attempt("recompute the attention core of every layer",
+              recomputing(program, plan, Recompute::Selective, most), hardware,
+              false);
+    if (!has(Recompute::Full))
+      return;
+    bool first = true;
+    for (int64_t count = 1; count <= most; ++count) {
+      const Plan changed = recomputing(program, plan, Recompute::Full, count);
+      if (changed == plan)
+        continue;
+      if (attempt("recompute " + std::to_string(count) + " of the " +
+                      std::to_string(most) + " layers of a stage in full",
+                  changed, hardware, !first))
+        break;
+      first = false;
+    }
+  }
+
+  void zero() {
+    bool first = true;
+    for (int stage = plan.zero + 1; stage <= 3 && plan.dp > 1; ++stage) {
+      Plan changed = plan;
+      changed.zero = stage;
+      const size_t before = found.size();
+      if (attempt("ZeRO " + std::to_string(stage), changed,
+                  question.cluster.hardware, !first))
+        break;
+      first = first && found.size() == before;
+    }
+  }
+
+  void microBatch() {
+    bool first = true;
+    for (int64_t micro = plan.microBatch - 1; micro >= 1; --micro) {
+      if (plan.microBatch % micro != 0)
+        continue;
+      Plan changed = plan;
+      changed.microBatch = micro;
+      const size_t before = found.size();
+      if (attempt("microbatch " + std::to_string(micro), changed,
+                  question.cluster.hardware, !first))
+        break;
+      first = first && found.size() == before;
+    }
+  }
+
+  void sequence() {
+    if (plan.sp || plan.tp == 1)
+      return;
+    Plan changed = plan;
+    changed.sp = true;
+    attempt("sequence parallelism", changed, question.cluster.hardware, false);
+  }
+
+  void gpus() {
+    bool first = true;
+    for (int64_t factor = 2; factor <= 16; factor *= 2) {
+      Failure ignored;
+      Hardware larger;
+      Plan changed = plan;
+      changed.dp *= factor;
+      changed.zero = std::max(changed.zero, 1);
+      setMesh(changed);
+      if (!resized(question.cluster.hardware, changed.ranks(), larger, ignored))
+        continue;
+      const size_t before = found.size();
+      if (attempt(std::to_string(changed.ranks()) +
+                      " GPUs, optimizer state over " +
+                      std::to_string(changed.dp) + " data ranks",
+                  changed, larger, !first))
+        break;
+      first = first && found.size() == before;
+    }
+  }
+
+  bool legal(const Plan &changed) const {
+    return checkPlan(question.model.program, changed, ModelCheck::NameOnly,
+                     question.framework)
+        .empty();
+  }
+
+  /// No change alone is enough: those that cost least at once, and as much
+  /// recomputation as it takes.
+  void together() {
+    const Program &program = question.model.program;
+    const Hardware &hardware = question.cluster.hardware;
+    Plan changed = plan;
+    std::string what;
+    const auto adopt = [&](const Plan &next, const std::string &name) {
+      if (next == changed || !legal(next))
+        return;
+      changed = next;
+      what += what.empty() ? "" : " + ";
+      what += name;
+    };
+    Plan next = changed;
+    for (int stage = 3; stage > plan.zero && plan.dp > 1; --stage) {
+      next.zero = stage;
+      if (legal(next)) {
+        adopt(next, "ZeRO " + std::to_string(stage));
+        break;
+      }
+    }
+    next = changed;
+    next.microBatch = 1;
+    adopt(next, "microbatch 1");
+    next = changed;
+    next.sp = changed.sp || changed.tp > 1;
+    adopt(next, "sequence parallelism");
+    if (what.empty())
+      return;
+    bool fits = attempt(what, changed, hardware, false);
+    const std::vector<int64_t> layers = layersOf(program, plan);
+    const int64_t most = *std::max_element(layers.begin(), layers.end());
+    for (int64_t count = 1; count <= most && !fits; ++count) {
+      std::string all = what;
+      all += " + recompute ";
+      all += std::to_string(count) + " of " + std::to_string(most) + " layers";
+      fits = attempt(all, recomputing(program, changed, Recompute::Full, count),
+                     hardware, true);
+    }
+  }
+
+  const Question &question;
+  const Plan &plan;
+  std::vector<FitChange> found;
+};
+
+} // namespace
+
+std::vector<FitChange> fitChanges(const Question &question, const Plan &plan) {
+  return Changes(question, plan).run();
+}
+
+} // namespace shardwright::tools

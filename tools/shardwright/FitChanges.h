@@ -1,0 +1,27 @@
+//===- FitChanges.h - Small changes of a plan, each priced ------*- C++ -*-===//
+#ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_FITCHANGES_H
+#define SHARDWRIGHT_TOOLS_SHARDWRIGHT_FITCHANGES_H
+
+#include "tools/shardwright/Question.h"
+
+namespace shardwright::tools {
+
+/// The least change of one kind that makes a plan fit, or the largest there is.
+struct FitChange {
+  std::string what; ///< "recompute the attention core of every layer"
+  cost::Plan plan;
+  cost::Estimate estimate;
+  cost::Bytes memory;
+  bool fits = false;
+};
+
+/// One for each kind of change that the plan, its model and the framework
+/// leave room for: more recomputation, higher ZeRO, smaller microbatches,
+/// sequence parallelism, more GPUs; if none of them is enough, several at once.
+/// The ones that fit come first, fastest first.
+std::vector<FitChange> fitChanges(const Question &question,
+                                  const cost::Plan &plan);
+
+} // namespace shardwright::tools
+
+#endif // SHARDWRIGHT_TOOLS_SHARDWRIGHT_FITCHANGES_H
