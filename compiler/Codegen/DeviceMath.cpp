@@ -26,9 +26,9 @@ struct Arithmetic {
     return b.CreateIntrinsic(Intrinsic::fma, {type}, {x, y, z});
   }
   Value *round(Value *x) { return b.CreateUnaryIntrinsic(Intrinsic::rint, x); }
+  /// Any number for a NaN.
   Value *toInteger(Value *x) {
-    return b.CreateIntrinsic(Intrinsic::fptosi_sat, {b.getInt32Ty(), type},
-                             {x});
+    return b.CreateFreeze(b.CreateFPToSI(x, b.getInt32Ty()));
   }
   /// Coefficients from the highest power down.
   Value *polynomial(Value *x, ArrayRef<double> coefficients) {

@@ -34,6 +34,28 @@ Value *DeviceTarget::shared(Module &module, Type *type, int64_t elements) {
       global, PointerType::get(module.getContext(), 0));
 }
 
+Values DeviceTarget::walk(
+    IRBuilder<> &b, Value *start, Value *last, ArrayRef<Value *> initial,
+    function_ref<Values(Value *, ArrayRef<Value *>)> body) {
+  constexpr int64_t together = 4;
+  auto number = [&](int64_t value) { return b.getInt64(value); };
+  Values carried(initial);
+  carried.push_back(start); // where the rest begins
+  carried = emitStridedLoop(
+      b, start, b.CreateSub(last, number((together - 1) * threadCount)),
+      together * threadCount, carried,
+      [&](Value *column, ArrayRef<Value *> before) -> Values {
+        Values values(before.drop_back());
+        for (int64_t i = 0; i < together; ++i)
+          values = body(b.CreateAdd(column, number(i * threadCount)), values);
+        values.push_back(
+            b.CreateAdd(column, number(together * threadCount)));
+        return values;
+      });
+  Value *rest = carried.pop_back_val();
+  return emitStridedLoop(b, rest, last, threadCount, carried, body);
+}
+
 void DeviceTarget::columns(RowContext &context, Value *first, Value *last,
                            function_ref<void(Value *)> body) {
   IRBuilder<> &b = context.builder;
@@ -44,11 +66,10 @@ void DeviceTarget::columns(RowContext &context, Value *first, Value *last,
         Intrinsic::smin, last,
         b.CreateAdd(spanFirst, context.count(spanColumns)));
   }
-  emitStridedLoop(b, start, last, threadCount, {},
-                  [&](Value *column, ArrayRef<Value *>) {
-                    body(column);
-                    return Values();
-                  });
+  walk(b, start, last, {}, [&](Value *column, ArrayRef<Value *>) {
+    body(column);
+    return Values();
+  });
 }
 
 /// The columns of all heads are numbered through.
@@ -77,8 +98,8 @@ Values DeviceTarget::fold(RowContext &context, Value *count,
     initial.push_back(fold == Fold::Sum ? context.real(0)
                                         : ConstantFP::getInfinity(
                                               context.type, /*Negative=*/true));
-  Values values = emitStridedLoop(
-      b, threadIndex, count, threadCount, initial,
+  Values values = walk(
+      b, threadIndex, count, initial,
       [&](Value *column, ArrayRef<Value *> carried) -> Values {
         Values next;
         for (auto [fold, before, term] : zip(folds, carried, terms(column)))

@@ -59,6 +59,15 @@ public:
                            llvm::Value *value) override;
 
 private:
+  /// Carries values through the columns of this thread from `start` on, some
+  /// columns together, so that their loads are under way at once.
+  Values
+  walk(llvm::IRBuilder<> &builder, llvm::Value *start, llvm::Value *last,
+       llvm::ArrayRef<llvm::Value *> initial,
+       llvm::function_ref<Values(llvm::Value *column,
+                                 llvm::ArrayRef<llvm::Value *> carried)>
+           body);
+
   int64_t threadCount;
   llvm::Value *threadIndex, *blockIndex;
   llvm::Value *spanFirst = nullptr;

@@ -89,10 +89,15 @@ struct RowContext {
     return builder.CreateUnaryIntrinsic(intrinsic, operand);
   }
   llvm::Value *exp(llvm::Value *x) { return target.exp(builder, x); }
-  /// 1 / (1 + exp(-x)); exact limits at both ends.
+  /// 1 / (1 + exp(-x)); exact limits at both ends. A GPU may take its
+  /// approximate reciprocal, good to 1 ulp: the exact one is a call whose
+  /// registers are spilled.
   llvm::Value *sigmoid(llvm::Value *x) {
-    return builder.CreateFDiv(
-        real(1), builder.CreateFAdd(real(1), exp(builder.CreateFNeg(x))));
+    llvm::FastMathFlags flags = builder.getFastMathFlags();
+    flags.setApproxFunc();
+    return builder.CreateFDivFMF(
+        real(1), builder.CreateFAdd(real(1), exp(builder.CreateFNeg(x))),
+        flags);
   }
   /// Runs `body` for every column of a row of `width`.
   void columns(int64_t width, llvm::function_ref<void(llvm::Value *)> body) {

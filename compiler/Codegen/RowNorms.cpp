@@ -15,11 +15,14 @@ static Value *emitRowMean(RowContext &context, int64_t width,
       sums[0], context.real(static_cast<double>(width)));
 }
 
+/// Approximate where a GPU has it, as in RowContext::sigmoid.
 static Value *emitInverseRoot(RowContext &context, Value *mean, double eps) {
   IRBuilder<> &b = context.builder;
-  return b.CreateFDiv(context.real(1),
-                      context.call(Intrinsic::sqrt,
-                                   b.CreateFAdd(mean, context.real(eps))));
+  FastMathFlags flags = b.getFastMathFlags();
+  flags.setApproxFunc();
+  Value *root = b.CreateUnaryIntrinsic(
+      Intrinsic::sqrt, b.CreateFAdd(mean, context.real(eps)), flags);
+  return b.CreateFDivFMF(context.real(1), root, flags);
 }
 
 /// Weight of a column: w, or 1 + w.

@@ -147,10 +147,16 @@ DeviceUpdate emitDeviceUpdate(const UpdateTypes &types, const std::string &name,
   RowContext context{b,           target,  program, function,
                      b.getFloatTy(), nullptr, nullptr};
   UpdateFormula formula(context, function->getArg(6));
-  target.setSpan(b.CreateMul(target.block(), context.count(elements)),
-                 elements);
-  target.columns(context, context.count(0), function->getArg(5),
-                 [&](Value *i) { formula.emit(i); });
+  // One element at a time: exact divisions of several would spill.
+  Value *first = b.CreateMul(target.block(), context.count(elements));
+  Value *last = b.CreateBinaryIntrinsic(
+      Intrinsic::smin, function->getArg(5),
+      b.CreateAdd(first, context.count(elements)));
+  emitStridedLoop(b, b.CreateAdd(first, target.thread()), last, threads, {},
+                  [&](Value *i, ArrayRef<Value *>) {
+                    formula.emit(i);
+                    return Values();
+                  });
   b.CreateRetVoid();
   assert(!verifyFunction(*function, &errs()) && "the update is invalid IR");
   return update;
