@@ -98,24 +98,6 @@ void checkKvHeads(Check &check) {
   check.divides("the number of key/value heads", check.program.kvHeads, "tp",
                 check.plan.tp);
 }
-/// Whether a layer norms a row that goes over several heads.
-bool normsOverHeads(const Program &program) {
-  for (const Kind &kind : program.kinds)
-    for (const Op &op : kind.variants.front().forward.ops)
-      if (op.space.kernel == KernelClass::RowNorm)
-        for (const Factor &factor : op.space.factors)
-          if (factor.role == Role::Heads && factor.kind == FactorKind::Full)
-            return true;
-  return false;
-}
-
-void checkHeadsNorm(Check &check) {
-  if (check.plan.tp > 1 && normsOverHeads(check.program))
-    check.fail("expected tp = 1 for a model that norms queries and keys over "
-               "all heads together, but got tp = " +
-                   std::to_string(check.plan.tp),
-               {"1"});
-}
 void checkSpNeedsTp(Check &check) {
   if (check.plan.sp && check.plan.tp == 1)
     check.fail("expected tp > 1 with sequence parallelism, but got tp = 1",
@@ -427,9 +409,6 @@ const std::vector<Entry> &table() {
       {{"experts_tp_needs_sp", "experts, tp > 1 => sp",
         "without it every tensor rank would send the same rows", wrong},
        checkExpertsNeedSp},
-      {{"heads_norm_whole", "norm over all heads => tp = 1",
-        "its rows would lie across the tensor ranks", later},
-       checkHeadsNorm},
       {{"sp_needs_tp", "sp => tp > 1",
         "sequence parallelism shards over the tensor ranks", wrong},
        checkSpNeedsTp},

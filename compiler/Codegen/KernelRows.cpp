@@ -34,9 +34,11 @@ private:
   RowOp &push(Operation *op, RowOpKind kind);
   LogicalResult addNorm(Operation *op, RowOpKind kind, StringRef letters,
                         double eps = 0);
-  /// `columns`: letters of a row.
-  LogicalResult addRmsNorm(Operation *op, RowOpKind kind, StringRef columns,
+  LogicalResult addRmsNorm(Operation *op, RowOpKind kind, StringRef letters,
                            bool unitOffset, double eps = 0);
+  /// A step of a norm whose rows other ranks may have parts of.
+  LogicalResult addRowPart(Operation *op, RowOpKind kind, StringRef columns,
+                           int64_t count = 0, double eps = 0);
   LogicalResult addMap(Operation *op, RowOpKind kind, StringRef letters,
                        bool approximate = false);
   LogicalResult addLogits(Operation *op, RowOpKind kind, int64_t valid,
@@ -113,11 +115,20 @@ LogicalResult KernelReader::addNorm(Operation *op, RowOpKind kind,
 }
 
 LogicalResult KernelReader::addRmsNorm(Operation *op, RowOpKind kind,
-                                       StringRef columns, bool unitOffset,
+                                       StringRef letters, bool unitOffset,
                                        double eps) {
   RowOp &row = push(op, kind);
   row.eps = eps;
   row.unitOffset = unitOffset;
+  return setRows(op, 0, letters.take_back(), row);
+}
+
+LogicalResult KernelReader::addRowPart(Operation *op, RowOpKind kind,
+                                       StringRef columns, int64_t count,
+                                       double eps) {
+  RowOp &row = push(op, kind);
+  row.count = count;
+  row.eps = eps;
   return setRows(op, 0, columns, row);
 }
 
@@ -131,11 +142,6 @@ static GateKind gateKind(model::Gate gate) {
     return GateKind::GeluTanh;
   }
   return GateKind::Silu;
-}
-
-/// Letters of a row of an RMS norm.
-template <typename OpTy> static StringRef columnsOf(OpTy op) {
-  return op.getColumns().value_or(op.getLetters().take_back());
 }
 
 LogicalResult KernelReader::addMap(Operation *op, RowOpKind kind,
@@ -269,14 +275,24 @@ LogicalResult KernelReader::readOp(Operation *op) {
     return addMap(op, RowOpKind::GeluGrad, grad.getLetters(),
                   grad.getApproximate());
   if (auto norm = dyn_cast<model::RmsNormOp>(op))
-    return addRmsNorm(op, RowOpKind::RmsNorm, columnsOf(norm),
+    return addRmsNorm(op, RowOpKind::RmsNorm, norm.getLetters(),
                       norm.getUnitOffset(), norm.getEps().convertToDouble());
   if (auto grad = dyn_cast<model::RmsNormGradOp>(op))
-    return addRmsNorm(op, RowOpKind::RmsNormGrad, columnsOf(grad),
+    return addRmsNorm(op, RowOpKind::RmsNormGrad, grad.getLetters(),
                       grad.getUnitOffset());
   if (auto grad = dyn_cast<model::RmsNormWeightGradOp>(op))
-    return addRmsNorm(op, RowOpKind::RmsNormWeightGrad, columnsOf(grad),
-                      /*unitOffset=*/false);
+    return addRowPart(op, RowOpKind::RmsNormWeightGrad,
+                      grad.getColumns().value_or(grad.getLetters().take_back()));
+  if (auto sum = dyn_cast<model::SquareSumOp>(op))
+    return addRowPart(op, RowOpKind::SquareSum, sum.getColumns());
+  if (auto apply = dyn_cast<model::RmsApplyOp>(op))
+    return addRowPart(op, RowOpKind::RmsApply, apply.getColumns(),
+                      apply.getCount(), apply.getEps().convertToDouble());
+  if (auto dot = dyn_cast<model::RowDotOp>(op))
+    return addRowPart(op, RowOpKind::RowDot, dot.getColumns());
+  if (auto grad = dyn_cast<model::RmsApplyGradOp>(op))
+    return addRowPart(op, RowOpKind::RmsApplyGrad, grad.getColumns(),
+                      grad.getCount());
   if (auto norm = dyn_cast<model::LayerNormOp>(op))
     return addNorm(op, RowOpKind::LayerNorm, norm.getLetters(),
                    norm.getEps().convertToDouble());

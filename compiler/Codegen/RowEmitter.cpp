@@ -30,6 +30,10 @@ void emitRowOp(RowContext &context, size_t number) {
     return emitRope(context, number);
   case RowOpKind::RmsNorm:
   case RowOpKind::RmsNormGrad:
+  case RowOpKind::SquareSum:
+  case RowOpKind::RmsApply:
+  case RowOpKind::RowDot:
+  case RowOpKind::RmsApplyGrad:
   case RowOpKind::LayerNorm:
   case RowOpKind::LayerNormGrad:
     return emitNorm(context, op);

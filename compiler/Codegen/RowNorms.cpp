@@ -5,14 +5,28 @@ using namespace llvm;
 
 namespace shardwright::codegen {
 
-/// sum over the row of term(column), times 1 / width.
-static Value *emitRowMean(RowContext &context, int64_t width,
-                          function_ref<Value *(Value *)> term) {
+/// sum over the row of term(column).
+static Value *emitRowTotal(RowContext &context, int64_t width,
+                           function_ref<Value *(Value *)> term) {
   Values sums = context.target.fold(
       context, context.count(width), {Fold::Sum},
       [&](Value *column) -> Values { return {term(column)}; });
+  return sums[0];
+}
+
+/// The same, times 1 / width.
+static Value *emitRowMean(RowContext &context, int64_t width,
+                          function_ref<Value *(Value *)> term) {
   return context.builder.CreateFDiv(
-      sums[0], context.real(static_cast<double>(width)));
+      emitRowTotal(context, width, term),
+      context.real(static_cast<double>(width)));
+}
+
+/// Mean of a row of op.count columns on all ranks, of its sum in a buffer.
+static Value *emitSummedMean(RowContext &context, const RowOp &op, int sum) {
+  return context.builder.CreateFDiv(
+      context.load(context.buffer(sum), context.row),
+      context.real(static_cast<double>(op.count)));
 }
 
 /// Approximate where a GPU has it, as in RowContext::sigmoid.
@@ -33,16 +47,31 @@ static Value *emitWeight(RowContext &context, const RowOp &op, Place weights,
                        : weight;
 }
 
-/// rstd = 1 / sqrt(mean(x^2) + eps); y = x * rstd * w.
+/// Writes the sum over the row of term(column) as the row's result.
+static void emitRowResult(RowContext &context, const RowOp &op,
+                          function_ref<Value *(Value *)> term) {
+  Value *total = emitRowTotal(context, op.width, term);
+  context.target.once(context, [&] {
+    context.store(op, total, context.buffer(op.results[0]), context.row);
+  });
+}
+
+/// rstd = 1 / sqrt(mean(x^2) + eps); y = x * rstd * w. SquareSum is the sum in
+/// that mean, and RmsApply takes it from all ranks.
 static void emitRmsNorm(RowContext &context, const RowOp &op) {
   IRBuilder<> &b = context.builder;
   Place x = context.rowOf(op.operands[0], op.width);
-  Place weight = context.buffer(op.operands[1]);
-  Place y = context.rowOf(op.results[0], op.width);
-  Value *square = emitRowMean(context, op.width, [&](Value *column) {
+  auto squareOf = [&](Value *column) {
     Value *element = context.load(x, column);
     return b.CreateFMul(element, element);
-  });
+  };
+  if (op.kind == RowOpKind::SquareSum)
+    return emitRowResult(context, op, squareOf);
+  Place weight = context.buffer(op.operands[1]);
+  Place y = context.rowOf(op.results[0], op.width);
+  Value *square = op.kind == RowOpKind::RmsApply
+                      ? emitSummedMean(context, op, op.operands[2])
+                      : emitRowMean(context, op.width, squareOf);
   Value *rstd = emitInverseRoot(context, square, op.eps);
   context.target.once(context, [&] {
     context.store(op, rstd, context.buffer(op.results[1]), context.row);
@@ -55,21 +84,27 @@ static void emitRmsNorm(RowContext &context, const RowOp &op) {
   });
 }
 
-/// dx = rstd * (dy * w - x * rstd^2 * mean(dy * w * x)).
+/// dx = rstd * (dy * w - x * rstd^2 * mean(dy * w * x)). RowDot is the sum in
+/// that mean, and RmsApplyGrad takes it from all ranks.
 static void emitRmsNormGrad(RowContext &context, const RowOp &op) {
   IRBuilder<> &b = context.builder;
   Place dy = context.rowOf(op.operands[0], op.width);
   Place x = context.rowOf(op.operands[1], op.width);
   Place weight = context.buffer(op.operands[2]);
-  Value *rstd = context.load(context.buffer(op.operands[3]), context.row);
-  Place dx = context.rowOf(op.results[0], op.width);
   auto weighted = [&](Value *column) {
     return b.CreateFMul(context.load(dy, column),
                         emitWeight(context, op, weight, column));
   };
-  Value *mean = emitRowMean(context, op.width, [&](Value *column) {
+  auto productOf = [&](Value *column) {
     return b.CreateFMul(weighted(column), context.load(x, column));
-  });
+  };
+  if (op.kind == RowOpKind::RowDot)
+    return emitRowResult(context, op, productOf);
+  Value *rstd = context.load(context.buffer(op.operands[3]), context.row);
+  Place dx = context.rowOf(op.results[0], op.width);
+  Value *mean = op.kind == RowOpKind::RmsApplyGrad
+                    ? emitSummedMean(context, op, op.operands[4])
+                    : emitRowMean(context, op.width, productOf);
   Value *factor = b.CreateFMul(b.CreateFMul(rstd, rstd), mean);
   context.columns(op.width, [&](Value *column) {
     Value *along = b.CreateFMul(context.load(x, column), factor);
@@ -144,8 +179,12 @@ static void emitLayerNormGrad(RowContext &context, const RowOp &op) {
 void emitNorm(RowContext &context, const RowOp &op) {
   switch (op.kind) {
   case RowOpKind::RmsNorm:
+  case RowOpKind::SquareSum:
+  case RowOpKind::RmsApply:
     return emitRmsNorm(context, op);
   case RowOpKind::RmsNormGrad:
+  case RowOpKind::RowDot:
+  case RowOpKind::RmsApplyGrad:
     return emitRmsNormGrad(context, op);
   case RowOpKind::LayerNorm:
     return emitLayerNorm(context, op);

@@ -33,6 +33,10 @@ bool reducesRows(RowOpKind kind) {
   case RowOpKind::Rope:
   case RowOpKind::RmsNorm:
   case RowOpKind::RmsNormGrad:
+  case RowOpKind::SquareSum:
+  case RowOpKind::RmsApply:
+  case RowOpKind::RowDot:
+  case RowOpKind::RmsApplyGrad:
   case RowOpKind::LayerNorm:
   case RowOpKind::LayerNormGrad:
   case RowOpKind::MaxLogit:
@@ -65,6 +69,10 @@ bool isMap(RowOpKind kind) {
   case RowOpKind::Rope:
   case RowOpKind::RmsNorm:
   case RowOpKind::RmsNormGrad:
+  case RowOpKind::SquareSum:
+  case RowOpKind::RmsApply:
+  case RowOpKind::RowDot:
+  case RowOpKind::RmsApplyGrad:
   case RowOpKind::LayerNorm:
   case RowOpKind::LayerNormGrad:
   case RowOpKind::MaxLogit:

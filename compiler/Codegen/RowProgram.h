@@ -49,6 +49,10 @@ enum class RowOpKind {
   // Norms: reduce along the row, then map.
   RmsNorm,       ///< (x, w[width]) -> y, rstd[row]
   RmsNormGrad,   ///< (dy, x, w, rstd) -> dx
+  SquareSum,     ///< (x) -> [row] sum of x^2
+  RmsApply,      ///< (x, w[width], sum[row]) -> y, rstd[row], of `count` columns
+  RowDot,        ///< (dy, x, w[width]) -> [row] sum of dy * w * x
+  RmsApplyGrad,  ///< (dy, x, w, rstd, dot[row]) -> dx
   LayerNorm,     ///< (x, w, bias) -> y, mean[row], rstd[row]
   LayerNormGrad, ///< (dy, x, w, mean, rstd) -> dx
   // Cross entropy over a row of logits; columns of this rank start at the
@@ -79,6 +83,7 @@ struct RowOp {
   bool accumulate = false;
   double eps = 0;            ///< norms
   double scale = 1; ///< SoftmaxGrad, TokenLoss, Scale, Rope; cap; filling; limit
+  int64_t count = 0;         ///< RmsApply, RmsApplyGrad: columns on all ranks
   int64_t validColumns = 0;  ///< cross entropy, global
   int64_t tableRows = 0;     ///< AddPositionsGrad: p
   int64_t tableOffset = 0;   ///< AddPositions and its gradient

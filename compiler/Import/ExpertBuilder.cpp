@@ -62,7 +62,7 @@ Value ModelBuilder::latentAttention(KindBuilder &kind, Value h,
     p.key = spec.keys.norm;
     Value weight = kind.parameter(p);
     kind.section(Segment::Stream, spec.keys.norm);
-    return kind.rmsNorm(value, weight, letters, columns, symbol);
+    return kind.rmsNorm(value, weight, letters, symbol);
   };
 
   // Queries, in two parts of every head's rows.
@@ -341,7 +341,7 @@ Value ModelBuilder::laterLoss(KindBuilder &kind, Value x, Value labels,
         vector(symbol, std::string("model.mtp.") + symbol + ".weight", "h",
                Segment::Stream, Init::Ones, spec.keys.norm));
     kind.section(Segment::Stream, spec.keys.norm);
-    return kind.rmsNorm(value, weight, "sbh", "h", symbol);
+    return kind.rmsNorm(value, weight, "sbh", symbol);
   };
   auto half = [&](const char *symbol, int64_t first) {
     ParameterSpec p =

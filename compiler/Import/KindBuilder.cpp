@@ -104,13 +104,26 @@ Value KindBuilder::biasAdd(Value input, Value bias, StringRef letters,
 }
 
 Value KindBuilder::rmsNorm(Value input, Value weight, StringRef letters,
-                           StringRef columns, StringRef label) {
-  StringAttr wide = columns.size() > 1 ? string(columns) : StringAttr();
+                           StringRef label) {
   auto norm = RmsNormOp::create(
-      builder, location, type(letters), type(letters.drop_back(columns.size())),
-      input, weight, segment(), string(label), string(letters),
+      builder, location, type(letters), type(letters.drop_back()), input,
+      weight, segment(), string(label), string(letters),
       builder.getF64FloatAttr(spec.normEps),
-      builder.getBoolAttr(spec.norm == NormKind::RmsUnitOffset), wide);
+      builder.getBoolAttr(spec.norm == NormKind::RmsUnitOffset));
+  return norm.getOutput();
+}
+
+Value KindBuilder::splitRmsNorm(Value input, Value weight, StringRef letters,
+                                StringRef columns, StringRef label) {
+  RankedTensorType rows = type(letters.drop_back(columns.size()));
+  Value sum = SquareSumOp::create(builder, location, rows, input, segment(),
+                                  string(label + "_sum"), string(letters),
+                                  string(columns));
+  auto norm = RmsApplyOp::create(
+      builder, location, type(letters), rows, input, weight, sum, segment(),
+      string(label), string(letters), string(columns),
+      builder.getF64FloatAttr(spec.normEps),
+      builder.getI64IntegerAttr(type(columns).getNumElements()));
   return norm.getOutput();
 }
 

@@ -53,10 +53,12 @@ public:
   mlir::Value biasAdd(mlir::Value input, mlir::Value bias,
                       llvm::StringRef letters, llvm::StringRef biasLetters,
                       llvm::StringRef label);
-  /// `columns`: the letters that a row goes along.
   mlir::Value rmsNorm(mlir::Value input, mlir::Value weight,
-                      llvm::StringRef letters, llvm::StringRef columns,
-                      llvm::StringRef label);
+                      llvm::StringRef letters, llvm::StringRef label);
+  /// Along `columns`, which ranks may have parts of.
+  mlir::Value splitRmsNorm(mlir::Value input, mlir::Value weight,
+                           llvm::StringRef letters, llvm::StringRef columns,
+                           llvm::StringRef label);
   mlir::Value layerNorm(mlir::Value input, mlir::Value weight, mlir::Value bias,
                         llvm::StringRef letters, llvm::StringRef label);
   mlir::Value rope(mlir::Value input, const Rope &rope, llvm::StringRef letters,

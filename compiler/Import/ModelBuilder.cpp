@@ -194,29 +194,30 @@ ModelBuilder::Attention ModelBuilder::attentionParameters(KindBuilder &kind) {
   const Init init =
       spec.norm == NormKind::RmsUnitOffset ? Init::Zeros : Init::Ones;
   auto norm = [&](const char *symbol, const std::string &name,
-                  const char *letters, Segment segment) {
+                  const char *letters) {
     return Norm{kind.parameter(vector(symbol, name + ".weight", letters,
-                                      segment, init, spec.keys.norm)),
+                                      Segment::Attention, init,
+                                      spec.keys.norm)),
                 {}};
   };
   switch (spec.qkNorm) {
   case QkNorm::None:
     break;
   case QkNorm::Layer:
-    a.qNorm = norm("q_norm", names.qNorm, "d", Segment::Attention);
-    a.kNorm = norm("k_norm", names.kNorm, "d", Segment::Attention);
+    a.qNorm = norm("q_norm", names.qNorm, "d");
+    a.kNorm = norm("k_norm", names.kNorm, "d");
     a.qNorm.bias = zeros(kind, true, "q_norm_bias", names.qNorm, "d",
                          Segment::Attention, spec.keys.norm);
     a.kNorm.bias = zeros(kind, true, "k_norm_bias", names.kNorm, "d",
                          Segment::Attention, spec.keys.norm);
     break;
   case QkNorm::PerHead:
-    a.qNorm = norm("q_norm", names.qNorm, "d", Segment::Attention);
-    a.kNorm = norm("k_norm", names.kNorm, "d", Segment::Attention);
+    a.qNorm = norm("q_norm", names.qNorm, "d");
+    a.kNorm = norm("k_norm", names.kNorm, "d");
     break;
   case QkNorm::Whole:
-    a.qNorm = norm("q_norm", names.qNorm, "ngd", Segment::Stream);
-    a.kNorm = norm("k_norm", names.kNorm, "nd", Segment::Stream);
+    a.qNorm = norm("q_norm", names.qNorm, "ngd");
+    a.kNorm = norm("k_norm", names.kNorm, "nd");
     break;
   }
   ParameterSpec o =
@@ -320,7 +321,7 @@ Value ModelBuilder::applyNorm(KindBuilder &kind, Value x, const Norm &norm,
   switch (spec.norm) {
   case NormKind::Rms:
   case NormKind::RmsUnitOffset:
-    return kind.rmsNorm(x, norm.weight, "sbh", "h", label);
+    return kind.rmsNorm(x, norm.weight, "sbh", label);
   case NormKind::Layer:
     return kind.layerNorm(x, norm.weight, norm.bias, "sbh", label);
   case NormKind::LayerWeight:
@@ -334,19 +335,21 @@ Value ModelBuilder::applyNorm(KindBuilder &kind, Value x, const Norm &norm,
 
 void ModelBuilder::normQueriesAndKeys(KindBuilder &kind, const Attention &a,
                                       Value &q, Value &k) {
-  const bool whole = spec.qkNorm == QkNorm::Whole;
-  kind.section(whole ? Segment::Stream : Segment::Attention, spec.keys.norm);
+  kind.section(Segment::Attention, spec.keys.norm);
   switch (spec.qkNorm) {
   case QkNorm::None:
     return;
   case QkNorm::PerHead:
-  case QkNorm::Whole:
-    q = kind.rmsNorm(q, a.qNorm.weight, "sbngd", whole ? "ngd" : "d", "q_norm");
-    k = kind.rmsNorm(k, a.kNorm.weight, "sbnd", whole ? "nd" : "d", "k_norm");
+    q = kind.rmsNorm(q, a.qNorm.weight, "sbngd", "q_norm");
+    k = kind.rmsNorm(k, a.kNorm.weight, "sbnd", "k_norm");
     return;
   case QkNorm::Layer:
     q = kind.layerNorm(q, a.qNorm.weight, a.qNorm.bias, "sbngd", "q_norm");
     k = kind.layerNorm(k, a.kNorm.weight, a.kNorm.bias, "sbnd", "k_norm");
+    return;
+  case QkNorm::Whole:
+    q = kind.splitRmsNorm(q, a.qNorm.weight, "sbngd", "ngd", "q_norm");
+    k = kind.splitRmsNorm(k, a.kNorm.weight, "sbnd", "nd", "k_norm");
     return;
   }
 }

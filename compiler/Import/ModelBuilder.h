@@ -9,8 +9,7 @@ namespace shardwright {
 /// Builds the kinds of a model as Hugging Face's code of its family computes
 /// them. Norms and residual sums belong to the stream; so does a bias that
 /// follows a row-split product: it is added once, after the partial sums are
-/// finished. A norm over all heads together belongs there too, because its rows
-/// are split nowhere.
+/// finished.
 class ModelBuilder {
 public:
   ModelBuilder(const ModelSpec &spec, int64_t sequence, mlir::ModuleOp module);
@@ -55,6 +54,7 @@ private:
                       const std::string &name);
   mlir::Value applyNorm(KindBuilder &kind, mlir::Value x, const Norm &norm,
                         const std::string &name, const std::string &label);
+  /// Norms that stand before the rotation.
   void normQueriesAndKeys(KindBuilder &kind, const Attention &a, mlir::Value &q,
                           mlir::Value &k);
   mlir::Value attention(KindBuilder &kind, mlir::Value h, const Attention &a,

@@ -15,7 +15,8 @@ namespace shardwright {
 bool isRowOp(Operation *op) {
   return isa<model::AddOp, model::BiasAddOp, model::ColumnSumOp,
              model::RmsNormOp, model::RmsNormGradOp, model::RmsNormWeightGradOp,
-             model::LayerNormOp, model::LayerNormGradOp,
+             model::SquareSumOp, model::RmsApplyOp, model::RowDotOp,
+             model::RmsApplyGradOp, model::LayerNormOp, model::LayerNormGradOp,
              model::LayerNormWeightGradOp, model::RopeOp, model::SwigluOp,
              model::SwigluGradOp, model::GeluOp, model::GeluGradOp,
              model::ReluOp, model::ReluGradOp, model::ScaleOp, model::SoftcapOp,

@@ -70,11 +70,6 @@ class Model:
                       "layers": facts["layers"],
                       "heads": facts["heads"], "kv_heads": facts["kv_heads"],
                       "ffn": facts["ffn"],
-                      # Norms over all heads together, which no tp splits yet.
-                      "whole_norm": any(t["name"].endswith("q_norm.weight")
-                                        and t["checkpoint_shape"] == [facts["heads"]
-                                                                      * facts["head_dim"]]
-                                        for t in facts["tensors"]),
                       "kinds": [kind for kind, count in facts["stack"][1:-1]
                                 for _ in range(count)]}
         self.training = TRAINING + ["--data", self.tokens(facts["vocab"])]

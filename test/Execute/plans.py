@@ -89,18 +89,18 @@ def describe(value):
 
 def splits_heads(model, tp):
     """Whether a model can be split over `tp` ranks; unknown sizes pass."""
-    if tp > 1 and model.get("whole_norm"):
-        return False
     return all(model.get(key, tp) % tp == 0 for key in ("kv_heads", "heads", "ffn"))
 
 
 def few(model, batch=8):
     """Four plans that touch what a family adds: heads, stream and vocabulary
     split, layers of several kinds cut between stages, all policies."""
-    tp = 2 if splits_heads(model, 2) else 1
-    wide = dict(tp=tp, sp=tp > 1)
-    layouts = [dict(wide, recompute="none"), dict(pp=2, recompute="selective"),
-               dict(wide, dp=2, pp=2, zero=1, recompute="full"),
+    def wide(most):
+        tp = max(tp for tp in (1, 2, 4) if tp <= most and splits_heads(model, tp))
+        return dict(tp=tp, sp=tp > 1)
+
+    layouts = [dict(wide(4), recompute="none"), dict(pp=2, recompute="selective"),
+               dict(wide(2), dp=2, pp=2, zero=1, recompute="full"),
                dict(dp=2, pp=2, recompute="full", full_layers=1, schedule="gpipe")]
     for layout in layouts:
         yield plan(model, micro=batch // layout.get("dp", 1) // 2, batch=batch, **layout)

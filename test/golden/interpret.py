@@ -168,6 +168,20 @@ def attention_grad(do, q, k, v, o, lse, a):
             np.einsum("bngst,sbngd->tbnd", ds, q), dv)
 
 
+def rms_weight(w, a):
+    return 1 + w if attribute(a, "unit_offset") == "true" else w
+
+
+def rms_norm(x, w, a):
+    rstd = 1 / np.sqrt((x * x).mean(-1) + float(attribute(a, "eps")))
+    return x * last(rstd) * rms_weight(w, a), rstd
+
+
+def rms_norm_grad(dy, x, w, rstd, a):
+    n, g = x * last(rstd), dy * rms_weight(w, a)
+    return last(rstd) * (g - n * last((g * n).mean(-1)))
+
+
 def along(a):
     """Axes of a row, and a function that gives a row statistic them back."""
     count = len(attribute(a, "columns", "h"))
@@ -175,25 +189,29 @@ def along(a):
             lambda x: x[(...,) + (None,) * count])
 
 
-def rms_weight(w, a):
-    return 1 + w if attribute(a, "unit_offset") == "true" else w
-
-
-def rms_norm(x, w, a):
-    row, wide = along(a)
-    rstd = 1 / np.sqrt((x * x).mean(row) + float(attribute(a, "eps")))
-    return x * wide(rstd) * rms_weight(w, a), rstd
-
-
-def rms_norm_grad(dy, x, w, rstd, a):
-    row, wide = along(a)
-    n, g = x * wide(rstd), dy * rms_weight(w, a)
-    return wide(rstd) * (g - n * (g * n).mean(row, keepdims=True))
-
-
 def rms_norm_weight_grad(dy, x, rstd, a):
     row, wide = along(a)
     return (dy * x * wide(rstd)).sum(tuple(range(x.ndim - len(row))))
+
+
+def square_sum(x, a):
+    return (x * x).sum(along(a)[0])
+
+
+def rms_apply(x, w, total, a):
+    rstd = 1 / np.sqrt(total / int(attribute(a, "count"))
+                       + float(attribute(a, "eps")))
+    return x * along(a)[1](rstd) * w, rstd
+
+
+def row_dot(dy, x, w, a):
+    return (dy * w * x).sum(along(a)[0])
+
+
+def rms_apply_grad(dy, x, w, rstd, dot, a):
+    wide = along(a)[1]
+    return wide(rstd) * (dy * w - x * wide(rstd**2 * dot
+                                           / int(attribute(a, "count"))))
 
 
 def layer_norm(x, w, b, a):
@@ -286,6 +304,10 @@ class Ops:
             "rms_norm": rms_norm,
             "rms_norm_grad": rms_norm_grad,
             "rms_norm_weight_grad": rms_norm_weight_grad,
+            "square_sum": square_sum,
+            "rms_apply": rms_apply,
+            "row_dot": row_dot,
+            "rms_apply_grad": rms_apply_grad,
             "layer_norm": layer_norm,
             "layer_norm_grad": layer_norm_grad,
             "layer_norm_weight_grad": lambda dy, x, m, r, a:

@@ -53,12 +53,29 @@ Values RmsNormOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
   Value dx = RmsNormGradOp::create(
       builder, getLoc(), getInput().getType(), gradients[0], getInput(),
       getWeight(), getRstd(), getSegmentAttr(), StringAttr(), getLettersAttr(),
-      getUnitOffsetAttr(), getColumnsAttr());
+      getUnitOffsetAttr());
+  Value dweight = RmsNormWeightGradOp::create(
+      builder, getLoc(), getWeight().getType(), gradients[0], getInput(),
+      getRstd(), getSegmentAttr(), StringAttr(), getLettersAttr(),
+      StringAttr());
+  return {dx, dweight};
+}
+
+/// dx holds the way through the sum, which so has no gradient of its own.
+Values RmsApplyOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
+  Value dot = RowDotOp::create(
+      builder, getLoc(), getRstd().getType(), gradients[0], getInput(),
+      getWeight(), getSegmentAttr(), StringAttr(), getLettersAttr(),
+      getColumnsAttr());
+  Value dx = RmsApplyGradOp::create(
+      builder, getLoc(), getInput().getType(), gradients[0], getInput(),
+      getWeight(), getRstd(), dot, getSegmentAttr(), StringAttr(),
+      getLettersAttr(), getColumnsAttr(), getCountAttr());
   Value dweight = RmsNormWeightGradOp::create(
       builder, getLoc(), getWeight().getType(), gradients[0], getInput(),
       getRstd(), getSegmentAttr(), StringAttr(), getLettersAttr(),
       getColumnsAttr());
-  return {dx, dweight};
+  return {dx, dweight, Value()};
 }
 
 Values LayerNormOp::buildGradient(OpBuilder &builder, ValueRange gradients) {

@@ -160,25 +160,24 @@ IterationSpace ColumnSumOp::getIterationSpace() {
 
 DimLetters RmsNormOp::getDimLetters() {
   StringRef letters = getLetters();
-  return {{letters.str(), columnsOf(letters, getColumns()).str()},
-          {letters.str(), rowsOf(letters, getColumns())}};
+  return {{letters.str(), lastLetter(letters)},
+          {letters.str(), rowLetters(letters)}};
 }
 IterationSpace RmsNormOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::RowNorm, getDimLetters(),
-                   fullAt(columnsOf(getLetters(), getColumns())),
+                   fullAt(getLetters().take_back()),
                    {Precision::Compute, Precision::Stat});
 }
 
 DimLetters RmsNormGradOp::getDimLetters() {
   StringRef letters = getLetters();
-  return {{letters.str(), letters.str(), columnsOf(letters, getColumns()).str(),
-           rowsOf(letters, getColumns())},
+  return {{letters.str(), letters.str(), lastLetter(letters),
+           rowLetters(letters)},
           {letters.str()}};
 }
 IterationSpace RmsNormGradOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::RowNorm, getDimLetters(),
-                   fullAt(columnsOf(getLetters(), getColumns())),
-                   {Precision::Compute});
+                   fullAt(getLetters().take_back()), {Precision::Compute});
 }
 
 DimLetters RmsNormWeightGradOp::getDimLetters() {
@@ -190,6 +189,48 @@ IterationSpace RmsNormWeightGradOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::ColumnSum, getDimLetters(),
                    sumExcept(columnsOf(getLetters(), getColumns())),
                    {Precision::Grad});
+}
+
+DimLetters SquareSumOp::getDimLetters() {
+  StringRef letters = getLetters();
+  return {{letters.str()}, {rowsOf(letters, getColumns())}};
+}
+IterationSpace SquareSumOp::getIterationSpace() {
+  DimLetters letters = getDimLetters();
+  return makeSpace(*this, KernelClass::RowNorm, letters,
+                   sumExcept(letters.results[0]), {Precision::Stat});
+}
+
+DimLetters RmsApplyOp::getDimLetters() {
+  StringRef letters = getLetters();
+  std::string rows = rowsOf(letters, getColumns());
+  return {{letters.str(), getColumns().str(), rows}, {letters.str(), rows}};
+}
+IterationSpace RmsApplyOp::getIterationSpace() {
+  return makeSpace(*this, KernelClass::Elementwise, getDimLetters(), parallel,
+                   {Precision::Compute, Precision::Stat});
+}
+
+DimLetters RowDotOp::getDimLetters() {
+  StringRef letters = getLetters();
+  return {{letters.str(), letters.str(), getColumns().str()},
+          {rowsOf(letters, getColumns())}};
+}
+IterationSpace RowDotOp::getIterationSpace() {
+  DimLetters letters = getDimLetters();
+  return makeSpace(*this, KernelClass::RowNorm, letters,
+                   sumExcept(letters.results[0]), {Precision::Stat});
+}
+
+DimLetters RmsApplyGradOp::getDimLetters() {
+  StringRef letters = getLetters();
+  std::string rows = rowsOf(letters, getColumns());
+  return {{letters.str(), letters.str(), getColumns().str(), rows, rows},
+          {letters.str()}};
+}
+IterationSpace RmsApplyGradOp::getIterationSpace() {
+  return makeSpace(*this, KernelClass::Elementwise, getDimLetters(), parallel,
+                   {Precision::Compute});
 }
 
 DimLetters LayerNormOp::getDimLetters() {

@@ -7,21 +7,19 @@ include "dialects/Model/IR/ModelBase.td"
 def Model_RmsNormOp : Model_ForwardOp<"rms_norm",
     (ins Model_Float:$input, Model_Float:$weight),
     (ins StrAttr:$letters, F64Attr:$eps,
-         DefaultValuedAttr<BoolAttr, "false">:$unit_offset,
-         OptionalAttr<StrAttr>:$columns)> {
+         DefaultValuedAttr<BoolAttr, "false">:$unit_offset)> {
   let summary = "Root-mean-square norm of rows";
   let description = [{
-    Computes, per row (a row goes along the last dim, or along the dims that
-    `columns` names), `rstd = 1 / sqrt(mean(input^2) + eps)` and
+    Computes, per row (all dims but the last),
+    `rstd = 1 / sqrt(mean(input^2) + eps)` and
     `output = input * rstd * weight`. `unit_offset` puts `1 + weight` in place
     of `weight`.
 
     Constraints (besides space_c1 to space_c3):
     * (norm_c1) there are at least two letters.
     * (norm_c2) `eps` is positive.
-    * (norm_c3) `columns` are the last ones of `letters`, and not all.
 
-    Factors: letters of the row stay whole on a rank, the others are parallel.
+    Factors: the last letter stays whole on a rank, the others are parallel.
     Work: no counted flops.
 
     Example:
@@ -38,16 +36,16 @@ def Model_RmsNormOp : Model_ForwardOp<"rms_norm",
 def Model_RmsNormGradOp : Model_ComputeOp<"rms_norm_grad",
     (ins Model_Float:$dy, Model_Float:$input, Model_Float:$weight,
          Model_Float:$rstd),
-    (ins StrAttr:$letters, DefaultValuedAttr<BoolAttr, "false">:$unit_offset,
-         OptionalAttr<StrAttr>:$columns)> {
+    (ins StrAttr:$letters,
+         DefaultValuedAttr<BoolAttr, "false">:$unit_offset)> {
   let summary = "Gradient of rms_norm with respect to its input";
   let description = [{
     Computes, per row, with `g = dy * weight` (`1 + weight` if `unit_offset`)
     and `u = input * rstd`, `dx = rstd * (g - u * mean(g * u))`.
 
-    Constraints: norm_c1, norm_c3, space_c1 to space_c3.
+    Constraints: norm_c1, space_c1 to space_c3.
 
-    Factors: letters of the row stay whole on a rank, the others are parallel.
+    Factors: the last letter stays whole on a rank, the others are parallel.
     Work: no counted flops.
 
     Example:
@@ -65,9 +63,12 @@ def Model_RmsNormWeightGradOp : Model_ComputeOp<"rms_norm_weight_grad",
     (ins StrAttr:$letters, OptionalAttr<StrAttr>:$columns)> {
   let summary = "Gradient of rms_norm with respect to its weight";
   let description = [{
-    Computes `dweight = sum over rows of dy * input * rstd`.
+    Computes `dweight = sum over rows of dy * input * rstd`. A row goes along
+    the last dim, or along the dims that `columns` names.
 
-    Constraints: norm_c1, norm_c3, space_c1 to space_c3.
+    Constraints (besides space_c1 to space_c3):
+    * (norm_c1) there are at least two letters.
+    * (norm_c3) `columns` are the last ones of `letters`, and not all.
 
     Factors: letters of the row parallel, the others a sum.
     Work: no counted flops.
@@ -80,6 +81,105 @@ def Model_RmsNormWeightGradOp : Model_ComputeOp<"rms_norm_weight_grad",
     ```
   }];
   let results = (outs Model_Float:$dweight);
+}
+
+// A norm whose rows are split over ranks (over all heads together) takes two
+// steps, as the loss does: a sum that ranks make in parts, and its use.
+
+def Model_SquareSumOp : Model_ComputeOp<"square_sum",
+    (ins Model_Float:$input), (ins StrAttr:$letters, StrAttr:$columns)> {
+  let summary = "Sum of squares of each row";
+  let description = [{
+    Computes `sum = sum over columns of input^2`.
+
+    Constraints: norm_c1, norm_c3, space_c1 to space_c3.
+
+    Factors: `columns` a sum, the others parallel.
+    Work: no counted flops.
+
+    Example:
+    ```mlir
+    %sum = model.square_sum %k in attention label "k_norm_sum"
+        {letters = "sbnd", columns = "nd"}
+        : (tensor<8x1x2x4xf32>) -> tensor<8x1xf32>
+    ```
+  }];
+  let results = (outs Model_Float:$sum);
+}
+
+def Model_RmsApplyOp : Model_ForwardOp<"rms_apply",
+    (ins Model_Float:$input, Model_Float:$weight, Model_Float:$sum),
+    (ins StrAttr:$letters, StrAttr:$columns, F64Attr:$eps, Int64Attr:$count)> {
+  let summary = "Root-mean-square norm of rows whose squares are summed already";
+  let description = [{
+    Computes, per row, `rstd = 1 / sqrt(sum / count + eps)` and
+    `output = input * rstd * weight`, with the `sum` of square_sum. `count` is
+    the number of elements of a row on all ranks together. The gradient of
+    `input` is that through `sum` too.
+
+    Constraints (besides norm_c1 to norm_c3 and space_c1 to space_c3):
+    * (norm_c4) `count` is a multiple of the elements of a row.
+
+    Factors: all parallel.
+    Work: no counted flops.
+
+    Example:
+    ```mlir
+    %y, %rstd = model.rms_apply %k, %w, %sum in attention label "k_norm"
+        {letters = "sbnd", columns = "nd", eps = 1.0e-5 : f64, count = 8 : i64}
+        : (tensor<8x1x2x4xf32>, tensor<2x4xf32>, tensor<8x1xf32>)
+        -> (tensor<8x1x2x4xf32>, tensor<8x1xf32>)
+    ```
+  }];
+  let results = (outs Model_Float:$output, Model_Float:$rstd);
+}
+
+def Model_RowDotOp : Model_ComputeOp<"row_dot",
+    (ins Model_Float:$dy, Model_Float:$input, Model_Float:$weight),
+    (ins StrAttr:$letters, StrAttr:$columns)> {
+  let summary = "Product of each row with its weighted gradient";
+  let description = [{
+    Computes `dot = sum over columns of dy * weight * input`.
+
+    Constraints: norm_c1, norm_c3, space_c1 to space_c3.
+
+    Factors: `columns` a sum, the others parallel.
+    Work: no counted flops.
+
+    Example:
+    ```mlir
+    %dot = model.row_dot %dy, %k, %w in attention
+        {letters = "sbnd", columns = "nd"}
+        : (tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>, tensor<2x4xf32>)
+        -> tensor<8x1xf32>
+    ```
+  }];
+  let results = (outs Model_Float:$dot);
+}
+
+def Model_RmsApplyGradOp : Model_ComputeOp<"rms_apply_grad",
+    (ins Model_Float:$dy, Model_Float:$input, Model_Float:$weight,
+         Model_Float:$rstd, Model_Float:$dot),
+    (ins StrAttr:$letters, StrAttr:$columns, Int64Attr:$count)> {
+  let summary = "Gradient of square_sum and rms_apply with respect to the input";
+  let description = [{
+    Computes `dx = rstd * (dy * weight - input * rstd^2 * dot / count)`, with
+    the `dot` of row_dot.
+
+    Constraints: norm_c1, norm_c3, norm_c4, space_c1 to space_c3.
+
+    Factors: all parallel.
+    Work: no counted flops.
+
+    Example:
+    ```mlir
+    %dx = model.rms_apply_grad %dy, %k, %w, %rstd, %dot in attention
+        {letters = "sbnd", columns = "nd", count = 8 : i64}
+        : (tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>, tensor<2x4xf32>,
+           tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x1x2x4xf32>
+    ```
+  }];
+  let results = (outs Model_Float:$dx);
 }
 
 def Model_LayerNormOp : Model_ForwardOp<"layer_norm",

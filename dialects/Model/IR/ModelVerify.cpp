@@ -168,17 +168,33 @@ LogicalResult ColumnSumOp::verify() {
 // Norms
 //===----------------------------------------------------------------------===//
 
+/// norm_c1, norm_c3: rows along `columns`.
+template <typename OpTy> static LogicalResult verifyRows(OpTy op) {
+  if (failed(verifyColumns(op, op.getLetters(), op.getColumns())))
+    return failure();
+  return verifyNorm(op, op.getLetters(), [&] { return op.getDimLetters(); });
+}
+
+/// norm_c4 besides: the part of a row that is here divides all of it.
+template <typename OpTy> static LogicalResult verifyCountedRows(OpTy op) {
+  if (failed(verifyRows(op)))
+    return failure();
+  const int64_t here = op.getWeight().getType().getNumElements();
+  const auto count = static_cast<int64_t>(op.getCount());
+  if (count < 1 || here == 0 || count % here != 0) // norm_c4
+    return op.emitOpError() << "expected count to be a multiple of the "
+                            << "elements of a row (" << here << "), but got "
+                            << count;
+  return success();
+}
+
 LogicalResult RmsNormOp::verify() {
   if (!(getEps().convertToDouble() > 0)) // norm_c2
     return emitOpError() << "expected eps to be positive, but got "
                          << getEps().convertToDouble();
-  if (failed(verifyColumns(*this, getLetters(), getColumns())))
-    return failure();
   return verifyNorm(*this, getLetters(), [&] { return getDimLetters(); });
 }
 LogicalResult RmsNormGradOp::verify() {
-  if (failed(verifyColumns(*this, getLetters(), getColumns())))
-    return failure();
   return verifyNorm(*this, getLetters(), [&] { return getDimLetters(); });
 }
 LogicalResult RmsNormWeightGradOp::verify() {
@@ -186,6 +202,15 @@ LogicalResult RmsNormWeightGradOp::verify() {
     return failure();
   return verifyNorm(*this, getLetters(), [&] { return getDimLetters(); });
 }
+LogicalResult SquareSumOp::verify() { return verifyRows(*this); }
+LogicalResult RmsApplyOp::verify() {
+  if (!(getEps().convertToDouble() > 0)) // norm_c2
+    return emitOpError() << "expected eps to be positive, but got "
+                         << getEps().convertToDouble();
+  return verifyCountedRows(*this);
+}
+LogicalResult RowDotOp::verify() { return verifyRows(*this); }
+LogicalResult RmsApplyGradOp::verify() { return verifyCountedRows(*this); }
 LogicalResult LayerNormOp::verify() {
   if (!(getEps().convertToDouble() > 0)) // norm_c2
     return emitOpError() << "expected eps to be positive, but got "

@@ -172,9 +172,18 @@ model.kind @longrope_with_a_factor_too_few(%x: tensor<8x1x2x4xf32>) {
 // -----
 
 // norm_c3
-model.kind @norm_along_no_last_letters(%x: tensor<8x1x2x4xf32>, %w: tensor<2xf32>) {
+model.kind @norm_along_no_last_letters(%x: tensor<8x1x2x4xf32>) {
   // expected-error @below {{expected columns to be the last letters of "sbnd" and not all, but got "n"}}
-  %y, %r = model.rms_norm %x, %w in stream {letters = "sbnd", columns = "n", eps = 1.0e-5 : f64} : (tensor<8x1x2x4xf32>, tensor<2xf32>) -> (tensor<8x1x2x4xf32>, tensor<8x1x4xf32>)
+  %y = model.square_sum %x in attention {letters = "sbnd", columns = "n"} : (tensor<8x1x2x4xf32>) -> tensor<8x1x4xf32>
+  model.return
+}
+
+// -----
+
+// norm_c4
+model.kind @rows_of_a_count_that_no_ranks_make(%x: tensor<8x1x2x4xf32>, %w: tensor<2x4xf32>, %sum: tensor<8x1xf32>) {
+  // expected-error @below {{expected count to be a multiple of the elements of a row (8), but got 12}}
+  %y, %r = model.rms_apply %x, %w, %sum in attention {letters = "sbnd", columns = "nd", eps = 1.0e-5 : f64, count = 12 : i64} : (tensor<8x1x2x4xf32>, tensor<2x4xf32>, tensor<8x1xf32>) -> (tensor<8x1x2x4xf32>, tensor<8x1xf32>)
   model.return
 }
 

@@ -128,13 +128,33 @@ model.kind @attention(%q: tensor<8x1x2x3x4xf32>, %k: tensor<8x1x2x4xf32>,
        softcap = 5.0e+1 : f64, alibi = 1.0 : f64, alibi_heads = 12 : i64}
       : (tensor<8x1x2x3x4xf32>, tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>)
       -> (tensor<8x1x2x3x4xf32>, tensor<8x1x2x3xf32>)
-  // CHECK: model.rms_norm %{{.*}}, %{{.*}} in stream {columns = "nd", eps = 1.000000e-05 : f64, letters = "sbnd", unit_offset = true}
+  // CHECK: model.fill in stream {letters = "nd", value = 0.000000e+00 : f64}
   %nw = model.fill in stream {letters = "nd", value = 0.0 : f64}
       : () -> tensor<2x4xf32>
-  %nk, %nr = model.rms_norm %k, %nw in stream
-      {letters = "sbnd", columns = "nd", eps = 1.0e-5 : f64, unit_offset = true}
-      : (tensor<8x1x2x4xf32>, tensor<2x4xf32>)
+  // CHECK: %[[SUM:.*]] = model.square_sum %{{.*}} in attention label "k_norm_sum" {columns = "nd", letters = "sbnd"}
+  %sum = model.square_sum %k in attention label "k_norm_sum"
+      {letters = "sbnd", columns = "nd"}
+      : (tensor<8x1x2x4xf32>) -> tensor<8x1xf32>
+  // CHECK: %{{.*}}, %[[RSTD:.*]] = model.rms_apply %{{.*}}, %{{.*}}, %[[SUM]] in attention label "k_norm" {columns = "nd", count = 16 : i64, eps = 1.000000e-05 : f64, letters = "sbnd"}
+  %nk, %nr = model.rms_apply %k, %nw, %sum in attention label "k_norm"
+      {letters = "sbnd", columns = "nd", eps = 1.0e-5 : f64, count = 16 : i64}
+      : (tensor<8x1x2x4xf32>, tensor<2x4xf32>, tensor<8x1xf32>)
       -> (tensor<8x1x2x4xf32>, tensor<8x1xf32>)
+  // CHECK: %[[DOT:.*]] = model.row_dot %{{.*}}, %{{.*}}, %{{.*}} in attention {columns = "nd", letters = "sbnd"}
+  %dot = model.row_dot %dk, %k, %nw in attention
+      {letters = "sbnd", columns = "nd"}
+      : (tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>, tensor<2x4xf32>)
+      -> tensor<8x1xf32>
+  // CHECK: model.rms_apply_grad %{{.*}}, %{{.*}}, %{{.*}}, %[[RSTD]], %[[DOT]] in attention {columns = "nd", count = 16 : i64, letters = "sbnd"}
+  %dn = model.rms_apply_grad %dk, %k, %nw, %nr, %dot in attention
+      {letters = "sbnd", columns = "nd", count = 16 : i64}
+      : (tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>, tensor<2x4xf32>,
+         tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x1x2x4xf32>
+  // CHECK: model.rms_norm_weight_grad %{{.*}}, %{{.*}}, %[[RSTD]] in attention {columns = "nd", letters = "sbnd"}
+  %dnw = model.rms_norm_weight_grad %dk, %k, %nr in attention
+      {letters = "sbnd", columns = "nd"}
+      : (tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>, tensor<8x1xf32>)
+      -> tensor<2x4xf32>
   model.return
 }
 

@@ -59,6 +59,60 @@ TEST_CASE("rms_norm, its gradient and the gradient of its weight") {
   });
 }
 
+// A row of three times as many columns, of which this rank has the first: sums
+// of the others arrive with sum and dot.
+TEST_CASE("parts of an RMS norm whose rows lie on several ranks") {
+  forSizes([](Element element, Size size, int64_t rows) {
+    const int64_t w = size.width, all = rows * w, count = 3 * w;
+    auto total = [w](const Buffers &b, int64_t r, auto term) {
+      double sum = 0;
+      for (int64_t c = 0; c < w; ++c)
+        sum += term(b, r * w + c, c);
+      return sum;
+    };
+    compare(oneOp(element, size, {RowOpKind::SquareSum, {0}, {1}}, {all, rows}),
+            [&](Buffers &b) {
+              for (int64_t r = 0; r < rows; ++r)
+                b[1][r] = total(b, r, [](const Buffers &x, int64_t i, int64_t) {
+                  return x[0][i] * x[0][i];
+                });
+            });
+    RowOp apply{RowOpKind::RmsApply, {0, 1, 2}, {3, 4}};
+    apply.eps = 1e-5;
+    apply.count = count;
+    RowRun run = oneOp(element, size, apply, {all, w, rows, all, rows});
+    for (double &sum : run.buffers[2])
+      sum = 2 + std::abs(sum);
+    compare(run, [&](Buffers &b) {
+      for (int64_t r = 0; r < rows; ++r) {
+        b[4][r] = 1 / std::sqrt(b[2][r] / count + 1e-5);
+        for (int64_t c = 0; c < w; ++c)
+          b[3][r * w + c] = b[0][r * w + c] * b[4][r] * b[1][c];
+      }
+    });
+    compare(oneOp(element, size, {RowOpKind::RowDot, {0, 1, 2}, {3}},
+                  {all, all, w, rows}),
+            [&](Buffers &b) {
+              for (int64_t r = 0; r < rows; ++r)
+                b[3][r] =
+                    total(b, r, [](const Buffers &x, int64_t i, int64_t c) {
+                      return x[0][i] * x[2][c] * x[1][i];
+                    });
+            });
+    RowOp grad{RowOpKind::RmsApplyGrad, {0, 1, 2, 3, 4}, {5}};
+    grad.count = count;
+    compare(oneOp(element, size, grad, {all, all, w, rows, rows, all}),
+            [&](Buffers &b) {
+              for (int64_t r = 0; r < rows; ++r)
+                for (int64_t c = 0; c < w; ++c)
+                  b[5][r * w + c] =
+                      b[3][r] * (b[0][r * w + c] * b[2][c] -
+                                 b[1][r * w + c] * b[3][r] * b[3][r] *
+                                     b[4][r] / count);
+            });
+  });
+}
+
 TEST_CASE("layer_norm, its gradient and the gradient of its weight") {
   forSizes([](Element element, Size size, int64_t rows) {
     const int64_t w = size.width, all = rows * w;

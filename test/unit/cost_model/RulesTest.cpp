@@ -36,15 +36,6 @@ void addExperts(Program &m) {
   m.kinds[1].parameters.push_back(up);
 }
 
-/// Makes a norm of every layer go over all heads.
-void normAllHeads(Program &m) {
-  for (Op &op : m.kinds[1].variants.front().forward.ops)
-    if (op.space.kernel == KernelClass::RowNorm)
-      for (Factor &factor : op.space.factors)
-        if (factor.kind == FactorKind::Full)
-          factor.role = Role::Heads;
-}
-
 const std::vector<Case> &cases() {
   using P = Program &;
   using Q = Plan &;
@@ -77,10 +68,6 @@ const std::vector<Case> &cases() {
       {"ffn_divisible_by_tp", [](P m, Q) { m.ffn = 44; },
        [](P m, Q) { m.ffn = 45; }, "feed-forward width (45)",
        {"1", "3", "5", "9", "15", "45"}},
-      {"heads_norm_whole", [](P, Q) {}, [](P m, Q) { normAllHeads(m); },
-       "expected tp = 1 for a model that norms queries and keys over all heads "
-       "together, but got tp = 4",
-       {"1"}},
       {"sp_needs_tp",
        [](P, Q p) {
          p.tp = 2;
