@@ -24,7 +24,9 @@ def Model_RopeOp : Model_ForwardOp<"rope", (ins Model_Float:$input),
     and, for llama3, `low_freq_factor`, `high_freq_factor` and
     `original_max_position_embeddings`, for yarn `beta_fast`, `beta_slow`,
     `original_max_position_embeddings` and `attention_factor`, by which the
-    rotated columns are multiplied (Peng et al., arXiv:2309.00071).
+    rotated columns are multiplied (Peng et al., arXiv:2309.00071). With
+    `"longrope"` `f[i]` is divided by `factors[i]`, and the rotated columns are
+    multiplied by `attention_factor` (Ding et al., arXiv:2402.13753).
 
     Constraints (besides space_c1 to space_c3):
     * (rope_c1) `letters` contain `s`.
