@@ -124,8 +124,8 @@ static double scaledFrequency(double frequency, const RopeScaling &scaling) {
     const double original = scaling.originalMaxPositions;
     if (wavelength < original / scaling.highFreqFactor)
       return frequency;
-    if (wavelength > original / scaling.lowFreqFactor)
-      return frequency / scaling.factor;
+    if (wavelength >= original / scaling.lowFreqFactor)
+      return frequency / scaling.factor; // both factors may be the same
     const double smooth =
         (original / wavelength - scaling.lowFreqFactor) /
         (scaling.highFreqFactor - scaling.lowFreqFactor);

@@ -252,11 +252,13 @@ Value ModelBuilder::experts(KindBuilder &kind, Value h) {
   };
   const int64_t m = e.ffn;
   ParameterSpec wg, wu;
-  if (e.interleaved) { // one tensor (expert, in, 2 m), gate and up by turns
+  if (e.interleaved || e.sideBySide) { // one tensor (expert, in, 2 m)
     const std::vector<int64_t> shape = {e.count, hidden, 2 * m};
-    const std::vector<int64_t> strides = {hidden * 2 * m, 2, 2 * m};
+    const std::vector<int64_t> strides = {hidden * 2 * m,
+                                          e.interleaved ? 2 : 1, 2 * m};
     wg = expertMatrix("expert_gate", e.gate, "xmh", shape, strides, 0);
-    wu = expertMatrix("expert_up", e.gate, "xmh", shape, strides, 1);
+    wu = expertMatrix("expert_up", e.gate, "xmh", shape, strides,
+                      e.interleaved ? 1 : m);
   } else {
     wg =
         expertMatrix("expert_gate", e.gate, "xmh", {e.count, m, hidden}, {}, 0);
@@ -273,7 +275,8 @@ Value ModelBuilder::experts(KindBuilder &kind, Value h) {
   Value act = kind.make<WeightedSwigluOp>(
       kind.type("cm"), gate, up, rowWeights, kind.segment(),
       kind.string("expert_act"), kind.string("cm"),
-      e.limit > 0 ? real(e.limit) : FloatAttr());
+      e.limit > 0 ? real(e.limit) : FloatAttr(),
+      builder.getBoolAttr(e.weighsInput));
   ParameterSpec wd =
       e.interleaved || e.downTransposed
           ? expertMatrix("expert_down", e.down, "xhm", {e.count, m, hidden},

@@ -111,6 +111,7 @@ std::span<const Family> gptFamilies();
 std::span<const Family> otherFamilies();
 std::span<const Family> expertFamilies();
 std::span<const Family> glmFamilies();
+std::span<const Family> llama4Families();
 
 /// Why a model_type or another config does not import: "mixture of experts";
 /// empty if it is not known.

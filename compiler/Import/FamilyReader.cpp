@@ -240,10 +240,10 @@ void FamilyReader::readRopeObject(const json &object, std::string_view key,
     scaling.highFreqFactor = reader.requiredNumber("high_freq_factor");
     scaling.originalPositions =
         reader.size("original_max_position_embeddings", maxPositions);
-    if (scaling.highFreqFactor <= scaling.lowFreqFactor &&
+    if (scaling.highFreqFactor < scaling.lowFreqFactor &&
         reader.has("high_freq_factor") && reader.has("low_freq_factor"))
       reader.malformed("high_freq_factor",
-                       "expected a number above low_freq_factor (" +
+                       "expected at least low_freq_factor (" +
                            shown(object["low_freq_factor"]) + "), but got " +
                            shown(object["high_freq_factor"]));
     rope.scaling = scaling;

@@ -113,7 +113,7 @@ std::vector<Family> families() {
   std::vector<Family> all;
   for (std::span<const Family> some :
        {llamaFamilies(), gptFamilies(), gemmaFamilies(), otherFamilies(),
-        expertFamilies(), glmFamilies()})
+        expertFamilies(), glmFamilies(), llama4Families()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }
@@ -197,6 +197,14 @@ bool chooseSequence(const ModelSpec &spec, int64_t sequence, int64_t &chosen,
                     ": expected an integer as no sequence length is given, "
                     "but got no such key");
   chosen = sequence == 0 ? spec.positions : sequence;
+  if (sequence == 0 && spec.chunk > 0)
+    chosen = std::min(chosen, spec.chunk);
+  if (spec.chunk > 0 && chosen > spec.chunk)
+    return fail(cost::FailureKind::Unsupported,
+                spec.file + ": expected a sequence length of at most " +
+                    std::to_string(spec.chunk) +
+                    ", within which attention has one chunk, but got " +
+                    std::to_string(chosen) + ", which is not supported");
   if (spec.learnsPositions() && chosen > spec.positions)
     return fail(cost::FailureKind::Usage,
                 "expected a sequence length of at most " + spec.keys.positions +

@@ -202,6 +202,7 @@ ModelBuilder::Attention ModelBuilder::attentionParameters(KindBuilder &kind) {
   };
   switch (spec.qkNorm) {
   case QkNorm::None:
+  case QkNorm::Turned:
     break;
   case QkNorm::Layer:
     a.qNorm = norm("q_norm", names.qNorm, "d");
@@ -338,6 +339,7 @@ void ModelBuilder::normQueriesAndKeys(KindBuilder &kind, const Attention &a,
   kind.section(Segment::Attention, spec.keys.norm);
   switch (spec.qkNorm) {
   case QkNorm::None:
+  case QkNorm::Turned:
     return;
   case QkNorm::PerHead:
     q = kind.rmsNorm(q, a.qNorm.weight, "sbngd", "q_norm");
@@ -376,6 +378,11 @@ Value ModelBuilder::attention(KindBuilder &kind, Value h, const Attention &a,
     kind.section(Segment::Attention, keys.rope);
     q = kind.rope(q, layer.rope, "sbngd", "q_rope");
     k = kind.rope(k, layer.rope, "sbnd", "k_rope");
+    if (spec.qkNorm == QkNorm::Turned) {
+      kind.section(Segment::Attention, keys.norm);
+      q = kind.rmsNorm(q, kind.fill(1.0, "d"), "sbngd", "q_norm");
+      k = kind.rmsNorm(k, kind.fill(1.0, "d"), "sbnd", "k_norm");
+    }
   }
   kind.section(Segment::Attention, layer.window > 0 ? keys.window : keys.heads);
   Value o = spec.attentionSinks

@@ -67,6 +67,7 @@ enum class QkNorm {
   PerHead, ///< one weight for all heads
   Layer,   ///< layer norm with bias, the same for all heads
   Whole,   ///< over all heads together
+  Turned,  ///< RMS norm without weight, behind the rotation, where there is one
 };
 /// Where q, k and v lie in the tensors of a checkpoint.
 enum class QkvLayout {
@@ -98,8 +99,10 @@ struct ExpertSpec {
   bool balancingBias = false; ///< a bias for the choice alone
   bool routerBias = false, bias = false;
   double limit = 0; ///< gpt-oss: gate and up are clipped
+  bool weighsInput = false; ///< weights scale what an expert reads
   /// gate and up are one tensor per expert, interleaved column by column.
   bool interleaved = false;
+  bool sideBySide = false;     ///< the same, all columns of gate before up's
   bool downTransposed = false; ///< lies as (in, out)
   std::string router = "model.layers.{}.mlp.gate";
   std::string gate = "model.layers.{}.mlp.experts.{x}.gate_proj.weight";
@@ -169,6 +172,9 @@ struct ModelSpec {
   int64_t layers = 0, hidden = 0, ffn = 0, heads = 0, kvHeads = 0, headDim = 0;
   int64_t vocab = 0;
   int64_t positions = 0; ///< longest sequence of the config, 0 if not stated
+  /// Longest sequence within which attention is ordinary: a position sees only
+  /// its own chunk of this many. 0: no chunks.
+  int64_t chunk = 0;
 
   /// Kinds of layers and their order; no runs: all layers are of kind 0.
   std::vector<LayerKind> kinds = {LayerKind()};

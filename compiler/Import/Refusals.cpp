@@ -21,9 +21,7 @@ constexpr std::string_view linear = "linear-attention layers";
 constexpr Reason reasons[] = {
     {"phimoe", moe},
     {"granitemoe", moe},
-    {"llama4",
-     "chunked attention, layers without positions and a vision tower"},
-    {"llama4_text", "chunked attention and layers without positions"},
+    {"llama4", vision},
     {"deepseek_v32", "sparse latent attention"},
     {"deepseek_v4", "sparse latent attention"},
     {"kimi_k25", vision},

@@ -296,13 +296,16 @@ def Model_ExpertBiasWeightGradOp : Model_ComputeOp<"expert_bias_weight_grad",
 
 def Model_WeightedSwigluOp : Model_ForwardOp<"weighted_swiglu",
     (ins Model_Float:$gate, Model_Float:$up, Model_Float:$row_weights),
-    (ins StrAttr:$letters, OptionalAttr<F64Attr>:$limit)> {
+    (ins StrAttr:$letters, OptionalAttr<F64Attr>:$limit,
+         DefaultValuedAttr<BoolAttr, "false">:$weighs_input)> {
   let summary = "Gated activation of rows, times their weights";
   let description = [{
     `result[c, m] = row_weights[c] * silu(gate[c, m]) * up[c, m]`. With `limit`
     as gpt-oss has it: `gate` at most `limit`, `up` within `[-limit, limit]`,
     `result = row_weights * gate * sigmoid(1.702 gate) * (up + 1)`. A weight here
-    is a weight of the expert's result, whose last product is linear.
+    is a weight of the expert's result, whose last product is linear. With
+    `weighs_input` it is one of the expert's input, whose first products are:
+    `result = silu(row_weights * gate) * row_weights * up`.
 
     Constraints: space_c1 to space_c3.
 
@@ -323,11 +326,14 @@ def Model_WeightedSwigluOp : Model_ForwardOp<"weighted_swiglu",
 def Model_WeightedSwigluGradOp : Model_ComputeOp<"weighted_swiglu_grad",
     (ins Model_Float:$dy, Model_Float:$gate, Model_Float:$up,
          Model_Float:$row_weights),
-    (ins StrAttr:$letters, OptionalAttr<F64Attr>:$limit)> {
+    (ins StrAttr:$letters, OptionalAttr<F64Attr>:$limit,
+         DefaultValuedAttr<BoolAttr, "false">:$weighs_input)> {
   let summary = "Gradient of weighted_swiglu";
   let description = [{
     `dgate` and `dup` as those of `swiglu` times the row's weight, and
-    `dweights[c] = sum_m dy * silu(gate) * up`.
+    `dweights[c] = sum_m dy * silu(gate) * up`. With `weighs_input` they are
+    those of `swiglu` at `row_weights * gate` and `row_weights * up`, times the
+    row's weight, and `dweights[c] = sum_m dgate * gate + dup * up` before that.
 
     Constraints: space_c1 to space_c3.
 

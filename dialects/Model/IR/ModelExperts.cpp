@@ -366,7 +366,7 @@ Values WeightedSwigluOp::buildGradient(OpBuilder &builder,
       builder, getLoc(), getGate().getType(), getUp().getType(),
       getRowWeights().getType(), gradients[0], getGate(), getUp(),
       getRowWeights(), getSegmentAttr(), StringAttr(), getLettersAttr(),
-      getLimitAttr());
+      getLimitAttr(), getWeighsInputAttr());
   return {gradient.getDgate(), gradient.getDup(), gradient.getDweights()};
 }
 LogicalResult WeightedSwigluOp::verify() {

@@ -42,6 +42,11 @@ model.kind @experts(%x: tensor<8x1x16xf32>, %logits: tensor<8x1x6xf32>,
       {letters = "cm", limit = 7.0 : f64}
       : (tensor<16x12xf32>, tensor<16x12xf32>, tensor<16xf32>)
       -> tensor<16x12xf32>
+  // CHECK: model.weighted_swiglu %{{.*}}, %{{.*}}, %{{.*}} in experts {letters = "cm", weighs_input = true}
+  %wa = model.weighted_swiglu %u, %u, %rw in experts
+      {letters = "cm", weighs_input = true}
+      : (tensor<16x12xf32>, tensor<16x12xf32>, tensor<16xf32>)
+      -> tensor<16x12xf32>
   %d = model.grouped_contract %a, %down, %s in experts label "expert_down"
       {spec = "cm,xhm->ch"}
       : (tensor<16x12xf32>, tensor<6x16x12xf32>, tensor<16xi32>)
@@ -64,6 +69,12 @@ model.kind @experts_backward(%dy: tensor<16x12xf32>, %g: tensor<16x12xf32>,
   // CHECK: model.weighted_swiglu_grad
   %dg, %du, %drw = model.weighted_swiglu_grad %dy, %g, %g, %rw in experts
       {letters = "cm"}
+      : (tensor<16x12xf32>, tensor<16x12xf32>, tensor<16x12xf32>,
+         tensor<16xf32>)
+      -> (tensor<16x12xf32>, tensor<16x12xf32>, tensor<16xf32>)
+  // CHECK: model.weighted_swiglu_grad {{.*}}weighs_input = true}
+  %wdg, %wdu, %wdrw = model.weighted_swiglu_grad %dy, %g, %g, %rw in experts
+      {letters = "cm", weighs_input = true}
       : (tensor<16x12xf32>, tensor<16x12xf32>, tensor<16x12xf32>,
          tensor<16xf32>)
       -> (tensor<16x12xf32>, tensor<16x12xf32>, tensor<16xf32>)

@@ -131,6 +131,26 @@ const std::string glm45Air = glm(R"("hidden_size": 4096,
   "n_routed_experts": 128, "routed_scaling_factor": 1.0,
   "first_k_dense_replace": 1, "num_hidden_layers": 46, "use_qk_norm": false)");
 
+// Wrapped, as published; every fourth layer has no positions.
+std::string llama4(const std::string &more) {
+  return R"({"model_type": "llama4",
+  "architectures": ["Llama4ForConditionalGeneration"], "text_config": {
+    "model_type": "llama4_text", "attention_chunk_size": 8192,
+    "head_dim": 128, "hidden_size": 5120, "intermediate_size": 8192,
+    "intermediate_size_mlp": 16384, "max_position_embeddings": 10485760,
+    "num_attention_heads": 40, "num_key_value_heads": 8,
+    "num_experts_per_tok": 1, "num_hidden_layers": 48, "rms_norm_eps": 1e-05,
+    "rope_scaling": {"factor": 16.0, "high_freq_factor": 1.0,
+      "low_freq_factor": 1.0, "original_max_position_embeddings": 8192,
+      "rope_type": "llama3"},
+    "rope_theta": 500000.0, "use_qk_norm": true, "vocab_size": 202048, )" +
+         more + "}}";
+}
+const std::string scout =
+    llama4(R"("num_local_experts": 16, "interleave_moe_layer_step": 1)");
+const std::string alternate =
+    llama4(R"("num_local_experts": 128, "interleave_moe_layer_step": 2)");
+
 Program programOf(const std::string &text, int64_t sequence) {
   ModelSpec spec;
   Failure failure;
@@ -203,6 +223,8 @@ TEST_CASE("totals and active counts of published models") {
        "1 embed 3 dense 89 moe 1 head"},
       {"GLM-4.5-Air", glm45Air, 106852251264, 13424129664,
        "1 embed 1 dense 45 moe 1 head"},
+      // Without the vision tower.
+      {"Llama-4-Scout", scout, 107769861120, 17172894720, nullptr},
   };
   for (const Case &c : cases) {
     INFO(c.name);
@@ -219,9 +241,64 @@ TEST_CASE("totals and active counts of published models") {
   }
 }
 
+TEST_CASE("layers of Llama 4: every fourth without positions") {
+  const Program program = programOf(alternate, 256);
+  CHECK(stackText(program).starts_with(
+      "1 embed 1 dense 1 moe 1 dense 1 moe_unturned 1 dense 1 moe"));
+  // The vision tower of both, which is left out: 34 layers of 1408, patches of
+  // 14 x 14 x 3, 577 positions, and what turns it into 5120 columns.
+  const int64_t v = 1408, m = 5632;
+  const int64_t tower = 34 * (4 * (v * v + v) + 2 * m * v + m + v + 4 * v) +
+                        (588 + 1 + 577 + 4) * v +
+                        4096 * (m + 4096LL + 5120LL);
+  // As published for Scout and Maverick.
+  CHECK(parameterCount(programOf(scout, 256)) + tower == 108641793536);
+  CHECK(parameterCount(program) + tower == 401583781376);
+}
+
+TEST_CASE("attention of one chunk of Llama 4 is causal attention") {
+  ModelSpec spec;
+  Failure failure;
+  REQUIRE(parseHfConfig(scout, "config.json", spec, failure));
+  int64_t chosen = 0;
+  CHECK(chooseSequence(spec, 0, chosen, failure));
+  CHECK(chosen == 8192);
+  CHECK(chooseSequence(spec, 8192, chosen, failure));
+  CHECK_FALSE(chooseSequence(spec, 8193, chosen, failure));
+  CHECK(failure.kind == FailureKind::Unsupported);
+  CHECK(failure.messages[0].find("at most 8192") != std::string::npos);
+}
+
+TEST_CASE("lists of the layers of Llama 4") {
+  auto stackOf = [](const std::string &lists) {
+    return stackText(programOf(
+        llama4(R"("num_local_experts": 16, )" + lists), 256));
+  };
+  std::string flags = "1";
+  for (int layer = 1; layer < 48; ++layer)
+    flags += layer == 2 ? ", 0" : ", 1";
+  CHECK(stackOf(R"("moe_layers": [1], "no_rope_layers": [)" + flags + "]") ==
+        "1 embed 1 dense 1 moe 1 dense_unturned 45 dense 1 head");
+  const std::pair<const char *, const char *> wrong[] = {
+      {R"("moe_layers": [48])", "expected a list of layer numbers"},
+      {R"("no_rope_layers": [0, 1])",
+       "expected a list of 0 or 1 for each of 48 layers"},
+  };
+  for (const auto &[list, why] : wrong) {
+    ModelSpec spec;
+    Failure failure;
+    CHECK_FALSE(parseHfConfig(
+        llama4(R"("num_local_experts": 16, )" + std::string(list)),
+        "config.json", spec, failure));
+    CHECK(failure.kind == FailureKind::Input);
+    REQUIRE(failure.messages.size() == 1);
+    CHECK(failure.messages[0].find(why) != std::string::npos);
+  }
+}
+
 TEST_CASE("every policy of an expert layer has its three functions") {
   for (const std::string *config :
-       {&mixtral, &deepseekV3, &gptOss, &dbrx, &glm45}) {
+       {&mixtral, &deepseekV3, &gptOss, &dbrx, &glm45, &scout}) {
     const Program program = programOf(*config, 128);
     for (const Kind &kind : program.kinds) {
       if (!takesStream(kind) || !givesStream(kind))

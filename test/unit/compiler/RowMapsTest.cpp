@@ -255,6 +255,11 @@ TEST_CASE("rotary frequencies are scaled as Hugging Face does") {
         Approx((1 - 0.197183) * 0.01 / 8 + 0.197183 * 0.01).epsilon(1e-5));
   llama.originalMaxPositions = 600;
   CHECK(ropeInverseFrequencies(10000, 4, llama)[1] == Approx(0.01 / 8));
+  // Without a band between them (Llama 4), at the wavelength of the step.
+  llama.highFreqFactor = 1;
+  llama.originalMaxPositions = 2 * M_PI / ropeInverseFrequencies(10000, 4, {})[1];
+  CHECK(ropeInverseFrequencies(10000, 4, llama) ==
+        std::vector<double>{1, 0.01 / 8});
 }
 
 // By hand: theta 10000, d 8, frequencies 1, 0.1, 0.01, 0.001; 1000 positions.
