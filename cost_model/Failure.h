@@ -2,27 +2,45 @@
 #ifndef SHARDWRIGHT_COST_MODEL_FAILURE_H
 #define SHARDWRIGHT_COST_MODEL_FAILURE_H
 
+#include "cost_model/Diagnostics.h"
+
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace shardwright::cost {
 
-/// Kinds of failure; the numbers are the exit codes of the tools.
-enum class FailureKind {
-  Bug = 1,         ///< ours
-  No = 2,          ///< an honest no: nothing fits, a check failed
-  Unsupported = 3, ///< valid, but not handled yet
-  Input = 4,       ///< a file is wrong
-  Usage = 5,       ///< a flag is wrong
+/// Says what, where, found and wanted:
+/// `config.json#/num_attention_heads: expected a positive integer, but got -3`.
+struct Message {
+  std::string text;
+  Diag id;
+
+  Message(Diag id, std::string text) : text(std::move(text)), id(id) {}
+
+  operator const std::string &() const { return text; }
+  /// As users see it: "... [unknown_key]".
+  std::string tagged() const {
+    return text + " [" + std::string(describe(id).name) + "]";
+  }
 };
 
-/// Messages say what, where, found and wanted:
-/// `config.json#/num_attention_heads: expected a positive integer, but got -3`.
 /// Several problems of one input are reported together.
 struct Failure {
   FailureKind kind = FailureKind::Input;
-  std::vector<std::string> messages;
+  std::vector<Message> messages;
+  std::vector<std::string> notes; ///< what may help, behind the messages
 };
+
+/// Adds a message to `failure`, which takes the kind of the entry; Unsupported
+/// never replaces a worse one. Returns false, as what refuses does.
+inline bool refuse(Failure &failure, Diag id, std::string text) {
+  const FailureKind kind = describe(id).kind;
+  if (failure.messages.empty() || kind != FailureKind::Unsupported)
+    failure.kind = kind;
+  failure.messages.emplace_back(id, std::move(text));
+  return false;
+}
 
 } // namespace shardwright::cost
 

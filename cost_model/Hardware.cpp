@@ -26,14 +26,13 @@ std::string_view name(AttentionVariant variant) {
 bool resized(const Hardware &hardware, int64_t ranks, Hardware &result,
              Failure &failure) {
   const int64_t perNode = hardware.ranksPerNode();
-  if (ranks < 1 || (ranks > perNode && ranks % perNode != 0)) {
-    failure.kind = FailureKind::Usage;
-    failure.messages.push_back(
-        "expected number of devices to be at most " + std::to_string(perNode) +
-        " or a multiple of it (cluster '" + hardware.name + "' has nodes of " +
-        std::to_string(perNode) + "), but got " + std::to_string(ranks));
-    return false;
-  }
+  if (ranks < 1 || (ranks > perNode && ranks % perNode != 0))
+    return refuse(failure, Diag::device_count,
+                  "expected number of devices to be at most " +
+                      std::to_string(perNode) +
+                      " or a multiple of it (cluster '" + hardware.name +
+                      "' has nodes of " + std::to_string(perNode) +
+                      "), but got " + std::to_string(ranks));
   result = hardware;
   result.nodes = ceilDiv(ranks, perNode);
   if (ranks < perNode)

@@ -210,8 +210,10 @@ bool readHardware(std::string_view text, std::string_view file,
   JsonObject object(root, where + "#", failure);
   if (const std::string schema = object.string("schema");
       schema != "shardwright.cluster/1")
-    object.complain("/schema", "expected 'shardwright.cluster/1', but got '" +
-                                   schema + "'");
+    object.complain("/schema",
+                    "expected 'shardwright.cluster/1', but got '" + schema +
+                        "'",
+                    Diag::wrong_schema);
   Hardware result;
   result.name = object.string("name");
   result.description = object.string("description");

@@ -46,11 +46,13 @@ Enum choose(JsonObject &object, const std::string &key,
 
 /// Complains unless the value at `key` is `wanted`.
 void expectValue(JsonObject &object, const std::string &key,
-                 const json &wanted) {
+                 const json &wanted, Diag id = Diag::wrong_value) {
   const json &value = object.at(key);
   if (value != wanted && !JsonObject::isMissing(value))
-    object.complain("/" + key, "expected " + wanted.dump() + ", but got " +
-                                   JsonObject::shown(value));
+    object.complain("/" + key,
+                    "expected " + wanted.dump() + ", but got " +
+                        JsonObject::shown(value),
+                    id);
 }
 
 /// What a plan of these degrees says in keys that leave no choice yet.
@@ -133,7 +135,7 @@ bool readPlan(std::string_view text, std::string_view file, Plan &plan,
   if (!parseStrictly(text, where, value, failure))
     return false;
   JsonObject root(value, where + "#", failure);
-  expectValue(root, "schema", planSchema);
+  expectValue(root, "schema", planSchema, Diag::wrong_schema);
 
   Plan read;
   JsonObject model = root.child("model");

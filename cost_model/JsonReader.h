@@ -93,15 +93,13 @@ private:
 inline bool parseStrictly(std::string_view text, const std::string &file,
                           nlohmann::json &value, Failure &failure) {
   DuplicateKeyFinder finder;
-  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &finder)) {
-    failure.messages.push_back(file + ": not JSON: " + finder.error);
-    return false;
-  }
-  if (!finder.duplicate.empty()) {
-    failure.messages.push_back(file + "#" + finder.duplicate +
-                               ": expected every key once, but got it twice");
-    return false;
-  }
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &finder))
+    return refuse(failure, Diag::not_json,
+                  file + ": not JSON: " + finder.error);
+  if (!finder.duplicate.empty())
+    return refuse(failure, Diag::duplicate_key,
+                  file + "#" + finder.duplicate +
+                      ": expected every key once, but got it twice");
   value = nlohmann::json::parse(text.begin(), text.end());
   return true;
 }
@@ -112,7 +110,8 @@ public:
   JsonObject(const nlohmann::json &object, std::string where, Failure &failure)
       : object(object), where(std::move(where)), failure(failure) {
     if (!object.is_object() && !isMissing(object))
-      complain("", "expected an object, but got " + shown(object));
+      complain("", "expected an object, but got " + shown(object),
+               Diag::wrong_type);
   }
 
   /// Whether an optional key is there and not null; it may be either.
@@ -130,7 +129,8 @@ public:
       return missing();
     auto found = object.find(key);
     if (found == object.end()) {
-      complain("/" + key, "expected a value, but the key is missing");
+      complain("/" + key, "expected a value, but the key is missing",
+               Diag::missing_key);
       return missing();
     }
     return *found;
@@ -149,16 +149,20 @@ public:
     const nlohmann::json &value = at(key);
     if (!value.is_number()) {
       if (!isMissing(value))
-        complain("/" + key, "expected a number, but got " + shown(value));
+        complain("/" + key, "expected a number, but got " + shown(value),
+                 Diag::wrong_type);
       return least;
     }
     if (value.get<double>() < least)
-      complain("/" + key, "expected a number >= " + std::to_string(least) +
-                              ", but got " + value.dump());
+      complain("/" + key,
+               "expected a number >= " + std::to_string(least) + ", but got " +
+                   value.dump(),
+               Diag::out_of_range);
     else if (value.get<double>() > most)
       complain("/" + key,
                "expected a number <= " + nlohmann::json(most).dump() +
-                   ", but got " + value.dump());
+                   ", but got " + value.dump(),
+               Diag::out_of_range);
     else
       return value.get<double>();
     return least;
@@ -167,12 +171,16 @@ public:
   double fraction(const std::string &key) {
     const double value = number(key);
     if (value <= 0 || value > 1)
-      complain("/" + key, "expected a fraction in (0, 1], but got " +
-                              std::to_string(value));
+      complain("/" + key,
+               "expected a fraction in (0, 1], but got " +
+                   std::to_string(value),
+               Diag::out_of_range);
     else if (value < leastFraction)
-      complain("/" + key, "expected a fraction >= " +
-                              nlohmann::json(leastFraction).dump() +
-                              ", but got " + nlohmann::json(value).dump());
+      complain("/" + key,
+               "expected a fraction >= " +
+                   nlohmann::json(leastFraction).dump() + ", but got " +
+                   nlohmann::json(value).dump(),
+               Diag::out_of_range);
     return value;
   }
   int64_t integer(const std::string &key, int64_t least,
@@ -190,7 +198,9 @@ public:
                     ? "expected an integer >= " + std::to_string(least)
                     : "expected an integer from " + std::to_string(least) +
                           " to " + std::to_string(most)) +
-                   ", but got " + shown(value));
+                   ", but got " + shown(value),
+               value.is_number_integer() ? Diag::out_of_range
+                                         : Diag::wrong_type);
     return least;
   }
   bool boolean(const std::string &key) {
@@ -198,7 +208,8 @@ public:
     if (value.is_boolean())
       return value.get<bool>();
     if (!isMissing(value))
-      complain("/" + key, "expected true or false, but got " + shown(value));
+      complain("/" + key, "expected true or false, but got " + shown(value),
+               Diag::wrong_type);
     return false;
   }
   std::string string(const std::string &key) {
@@ -206,14 +217,16 @@ public:
     if (value.is_string())
       return value.get<std::string>();
     if (!isMissing(value))
-      complain("/" + key, "expected a string, but got " + shown(value));
+      complain("/" + key, "expected a string, but got " + shown(value),
+               Diag::wrong_type);
     return "";
   }
   /// A source is required and may not be empty.
   std::string source(const std::string &key = "source") {
     std::string value = string(key);
     if (value.empty())
-      complain("/" + key, "expected where the figures come from");
+      complain("/" + key, "expected where the figures come from",
+               Diag::missing_source);
     return value;
   }
   /// Elements of the array at `key`, each with its pointer.
@@ -222,7 +235,8 @@ public:
     const nlohmann::json &value = at(key);
     if (!value.is_array()) {
       if (!isMissing(value))
-        complain("/" + key, "expected an array, but got " + shown(value));
+        complain("/" + key, "expected an array, but got " + shown(value),
+                 Diag::wrong_type);
       return result;
     }
     for (size_t i = 0; i < value.size(); ++i)
@@ -231,15 +245,16 @@ public:
     return result;
   }
 
-  void complain(const std::string &suffix, const std::string &message) {
-    failure.messages.push_back(where + suffix + ": " + message);
+  void complain(const std::string &suffix, const std::string &message,
+                Diag id = Diag::wrong_value) {
+    refuse(failure, id, where + suffix + ": " + message);
   }
   void finish() {
     if (!object.is_object())
       return;
     for (auto it = object.begin(); it != object.end(); ++it)
       if (asked.count(it.key()) == 0)
-        complain("/" + it.key(), "unknown key");
+        complain("/" + it.key(), "unknown key", Diag::unknown_key);
   }
 
   /// What `at` answers for a key that is not there; told apart from a null.

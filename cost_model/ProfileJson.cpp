@@ -48,8 +48,10 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
   JsonObject object(root, where + "#", failure);
   if (const std::string schema = object.string("schema");
       schema != "shardwright.profile/1")
-    object.complain("/schema", "expected 'shardwright.profile/1', but got '" +
-                                   schema + "'");
+    object.complain("/schema",
+                    "expected 'shardwright.profile/1', but got '" + schema +
+                        "'",
+                    Diag::wrong_schema);
   Profile result;
   result.name = object.string("name");
   result.description = object.string("description");

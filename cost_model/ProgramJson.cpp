@@ -200,7 +200,8 @@ class ProgramReader {
 public:
   void read(JsonObject root, Program &program) {
     if (root.string("schema") != programSchema)
-      root.complain("/schema", "expected '" + std::string(programSchema) + "'");
+      root.complain("/schema", "expected '" + std::string(programSchema) + "'",
+                    Diag::wrong_schema);
     program.name = root.string("name");
     program.family = root.string("family");
     program.sequence = root.integer("sequence", 1, maxSize);

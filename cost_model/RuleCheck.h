@@ -17,8 +17,8 @@ namespace shardwright::cost {
 /// One check in progress; functions that take it say what is wrong.
 class RuleCheck {
 public:
-  RuleCheck(const Program &program, const Plan &plan, const Rule &rule,
-        std::vector<Violation> &violations, Framework framework)
+  RuleCheck(const Program &program, const Plan &plan, Diag rule,
+            std::vector<Violation> &violations, Framework framework)
       : program(program), plan(plan), framework(framework), rule(rule),
         violations(violations) {}
 
@@ -28,8 +28,8 @@ public:
       for (size_t i = 0; i < legal.size(); ++i)
         message += (i ? ", " : "") + legal[i];
     }
-    violations.push_back({std::string(rule.name), std::move(message),
-                          std::move(legal), rule.kind});
+    violations.push_back({std::string(describe(rule).name), std::move(message),
+                          std::move(legal), describe(rule).kind, rule});
   }
 
   /// `what` of `size` must be a multiple of the degree `name`.
@@ -63,7 +63,7 @@ public:
   const Framework framework;
 
 private:
-  const Rule &rule;
+  Diag rule;
   std::vector<Violation> &violations;
 };
 

@@ -361,127 +361,52 @@ void checkCounts(Check &check) {
 }
 
 struct Entry {
-  Rule rule;
+  Diag rule; ///< of Diagnostics.def
   void (*check)(Check &);
 };
 
-constexpr FailureKind wrong = FailureKind::Input;
-constexpr FailureKind later = FailureKind::Unsupported;
-
-const std::vector<Entry> &table() {
-  static const std::vector<Entry> entries = {
-      {{"degrees_positive", "dp, tp, pp, chunks, global, micro >= 1",
-        "a degree counts ranks, a batch sequences", wrong},
-       checkDegrees},
-      {{"model_matches", "plan.model = (name, sha256 of program.json)",
-        "a plan is made for one model and means nothing for another", wrong},
-       nullptr}, // takes ModelCheck
-      {{"sequence_matches", "batch.sequence = program.sequence",
-        "flops, memory and learned positions depend on it", wrong},
-       checkSequence},
-      {{"mesh_equals_degrees", "mesh = [pp, dp, tp]",
-        "ranks are numbered along the mesh; it may not contradict the degrees",
-        wrong},
-       checkMesh},
-      {{"heads_divisible_by_tp", "heads % tp = 0",
-        "attention is split by whole heads", wrong},
-       checkHeads},
-      {{"kv_heads_divisible_by_tp", "kv_heads % tp = 0",
-        "every rank needs the keys and values of its query heads", wrong},
-       checkKvHeads},
-      {{"ffn_divisible_by_tp", "ffn % tp = 0",
-        "the feed-forward width is split evenly", wrong},
-       checkFfn},
-      {{"experts_divisible_by_ep", "experts % ep = 0",
-        "every rank holds as many whole experts", wrong},
-       checkExperts},
-      {{"expert_ffn_divisible_by_etp", "expert ffn % etp = 0",
-        "the width of an expert is split evenly", wrong},
-       checkExpertFfn},
-      {{"expert_ranks", "dp * cp * tp % (ep * etp) = 0",
-        "experts live on the same ranks as everything else", wrong},
-       checkExpertRanks},
-      {{"non_nested_axes", "(dp, cp, tp) and (edp, ep, etp) nest",
-        "both orders number the same ranks, so that every group is one of mesh "
-        "axes",
-        wrong},
-       checkNesting},
-      {{"experts_tp_needs_sp", "experts, tp > 1 => sp",
-        "without it every tensor rank would send the same rows", wrong},
-       checkExpertsNeedSp},
-      {{"sp_needs_tp", "sp => tp > 1",
-        "sequence parallelism shards over the tensor ranks", wrong},
-       checkSpNeedsTp},
-      {{"sequence_divisible_by_tp", "sp => sequence % tp = 0",
-        "the stream is split evenly along the sequence", wrong},
-       checkSequenceDivides},
-      {{"batch_divisible", "global % (dp * micro) = 0",
-        "every data rank runs the same number of whole microbatches", wrong},
-       checkBatch},
-      {{"schedule_fits", "pp, chunks and microbatches as the schedule wants",
-        "its order of actions is made for them", wrong},
-       checkSchedule},
-      {{"pp_at_most_layers", "pp <= layers",
-        "a stage without a layer only adds latency", wrong},
-       checkPpLayers},
-      {{"stages_equal_pp", "number of stages = pp (* chunks)",
-        "one stage runs on one pipeline rank, or one chunk of it", wrong},
-       checkStageCount},
-      {{"stages_not_empty", "every stage holds a run",
-        "a stage without a layer only adds latency", wrong},
-       checkStageNotEmpty},
-      {{"stage_kinds_known", "runs name kinds of the model, count >= 1",
-        "a stage can only run what the model has", wrong},
-       checkStageKinds},
-      {{"recompute_known", "a kind has the recompute policy of its runs",
-        "embedding and head are never recomputed", wrong},
-       checkRecompute},
-      {{"stages_cover_stack", "runs of all stages = the model's stack",
-        "every layer runs exactly once and in order", wrong},
-       checkStagesCover},
-      {{"embedding_on_first_stage", "embedding on stage 0",
-        "tokens enter there", wrong},
-       checkEmbedding},
-      {{"head_on_last_stage", "head on stage pp - 1",
-        "the loss is computed there", wrong},
-       checkHead},
-      {{"zero_known", "zero in {0, 1, 2, 3}",
-        "there are three ways to shard over data ranks", wrong},
-       checkZero},
-      {{"zero_group", "ZeRO groups of a divisor of dp, without ep",
-        "shards and their copies fill the data ranks", wrong},
-       checkZeroRanks},
-      {{"zero_of_framework", "zero in the stages of the framework",
-        "others are not in its code, and DeepSpeed's pipeline has no more than 1",
-        wrong, "megatron-core, torchtitan, deepspeed"},
-       checkFrameworkZero},
-      {{"schedule_of_framework", "schedule in those of the framework",
-        "others are not in its code", wrong,
-        "megatron-core, torchtitan, deepspeed"},
-       checkFrameworkSchedule},
-      {{"tp_needs_sp", "tp > 1 => sp", "its tensor-parallel plan shards the "
-        "stream along the sequence", wrong, "torchtitan"},
-       checkTensorNeedsSequence},
-      {{"cp_supported", "cp = 1", "no attention over a split sequence yet",
-        later},
-       checkCp},
-      {{"reduce_equals_grad", "dtypes.reduce = dtypes.grad",
-        "gradients are reduced in place", later},
-       checkReduceType},
-      {{"counts_fit", "flops of a rank and step < 9e18",
-        "counts are exact 64-bit integers", later},
-       checkCounts},
-  };
-  return entries;
-}
+constexpr Entry table[] = {
+    {Diag::degrees_positive, checkDegrees},
+    {Diag::model_matches, nullptr}, // takes ModelCheck
+    {Diag::sequence_matches, checkSequence},
+    {Diag::mesh_equals_degrees, checkMesh},
+    {Diag::heads_divisible_by_tp, checkHeads},
+    {Diag::kv_heads_divisible_by_tp, checkKvHeads},
+    {Diag::ffn_divisible_by_tp, checkFfn},
+    {Diag::experts_divisible_by_ep, checkExperts},
+    {Diag::expert_ffn_divisible_by_etp, checkExpertFfn},
+    {Diag::expert_ranks, checkExpertRanks},
+    {Diag::non_nested_axes, checkNesting},
+    {Diag::experts_tp_needs_sp, checkExpertsNeedSp},
+    {Diag::sp_needs_tp, checkSpNeedsTp},
+    {Diag::sequence_divisible_by_tp, checkSequenceDivides},
+    {Diag::batch_divisible, checkBatch},
+    {Diag::schedule_fits, checkSchedule},
+    {Diag::pp_at_most_layers, checkPpLayers},
+    {Diag::stages_equal_pp, checkStageCount},
+    {Diag::stages_not_empty, checkStageNotEmpty},
+    {Diag::stage_kinds_known, checkStageKinds},
+    {Diag::recompute_known, checkRecompute},
+    {Diag::stages_cover_stack, checkStagesCover},
+    {Diag::embedding_on_first_stage, checkEmbedding},
+    {Diag::head_on_last_stage, checkHead},
+    {Diag::zero_known, checkZero},
+    {Diag::zero_group, checkZeroRanks},
+    {Diag::zero_of_framework, checkFrameworkZero},
+    {Diag::schedule_of_framework, checkFrameworkSchedule},
+    {Diag::tp_needs_sp, checkTensorNeedsSequence},
+    {Diag::cp_supported, checkCp},
+    {Diag::reduce_equals_grad, checkReduceType},
+    {Diag::counts_fit, checkCounts},
+};
 
 } // namespace
 
 const std::vector<Rule> &rules() {
   static const std::vector<Rule> all = [] {
     std::vector<Rule> list;
-    for (const Entry &entry : table())
-      list.push_back(entry.rule);
+    for (const Entry &entry : table)
+      list.push_back(describe(entry.rule));
     return list;
   }();
   return all;
@@ -490,7 +415,7 @@ const std::vector<Rule> &rules() {
 std::vector<Violation> checkPlan(const Program &program, const Plan &plan,
                                  ModelCheck model, Framework framework) {
   std::vector<Violation> violations;
-  for (const Entry &entry : table()) {
+  for (const Entry &entry : table) {
     Check check(program, plan, entry.rule, violations, framework);
     if (entry.check)
       entry.check(check);

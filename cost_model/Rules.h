@@ -1,7 +1,7 @@
 //===- Rules.h - Which plans are legal for a program ------------*- C++ -*-===//
 //
-// The one table of what a plan must satisfy. Search rejects by it, tools report
-// it, passes rely on it.
+// What a plan must satisfy; the rules stand in Diagnostics.def. Search rejects by
+// them, tools report them, passes rely on them.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHARDWRIGHT_COST_MODEL_RULES_H
@@ -17,25 +17,20 @@
 
 namespace shardwright::cost {
 
-struct Rule {
-  std::string_view name;    ///< "heads_divisible_by_tp"
-  std::string_view formula; ///< what must hold, for people
-  std::string_view reason;  ///< why it must
-  /// Input: such a plan is wrong. Unsupported: it makes sense, but nothing here
-  /// can run or price it yet.
-  FailureKind kind;
-  /// Whose rule it is: of every software, or of the frameworks named.
-  std::string_view whose = "all";
-};
+/// An entry of section Rules: `formula` must hold, `cause` says why. Kind Input:
+/// a plan that breaks it is wrong. Unsupported: it makes sense, but nothing here
+/// can run or price it yet.
+using Rule = Diagnostic;
 
 /// All rules, in the order in which they are checked and reported.
 const std::vector<Rule> &rules();
 
 struct Violation {
-  std::string rule;    ///< Rule::name
+  std::string rule;    ///< name of the rule
   std::string message; ///< "expected ... , but got ..." with the values found
   std::vector<std::string> legal; ///< legal values near by; may be empty
   FailureKind kind = FailureKind::Input;
+  Diag id = Diag::internal_error; ///< the rule, if it is one of `rules`
 };
 
 enum class ModelCheck {

@@ -375,7 +375,7 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
         else
           outcome.unsupported =
               "model: " + (failure.messages.empty() ? std::string("not built")
-                                                    : failure.messages.front());
+                                                    : failure.messages.front().text);
       }
       if (outcome.unsupported.empty())
         outcome.unsupported = validationCase(row, found->second, input);

@@ -41,9 +41,9 @@ std::unique_ptr<TargetMachine> makeGpuMachine(const GpuArch &arch,
   std::string error;
   const Target *target = TargetRegistry::lookupTarget(triple, error);
   if (!target) {
-    failure = {cost::FailureKind::Unsupported,
-               {"expected an LLVM with the NVPTX target to compile for CUDA: " +
-                error}};
+    cost::refuse(failure, cost::Diag::unsupported_target,
+               "expected an LLVM with the NVPTX target to compile for CUDA: " +
+                error);
     return nullptr;
   }
   TargetOptions options;
@@ -52,8 +52,8 @@ std::unique_ptr<TargetMachine> makeGpuMachine(const GpuArch &arch,
       triple, arch.name, /*Features=*/"", options, Reloc::PIC_, {},
       CodeGenOptLevel::Aggressive));
   if (!machine)
-    failure = {cost::FailureKind::Bug,
-               {"LLVM has no target machine for '" + triple.str() + "'"}};
+    cost::refuse(failure, cost::Diag::internal_error,
+               "LLVM has no target machine for '" + triple.str() + "'");
   return machine;
 }
 
@@ -76,9 +76,9 @@ bool emitPtx(Module &module, TargetMachine &machine, std::string &ptx,
              cost::Failure &failure) {
   for (const Function &function : module)
     if (function.isDeclaration() && !function.isIntrinsic()) {
-      failure = {cost::FailureKind::Bug,
-                 {"device code calls '" + function.getName().str() +
-                  "', which it does not define"}};
+      cost::refuse(failure, cost::Diag::internal_error,
+               "device code calls '" + function.getName().str() +
+                  "', which it does not define");
       return false;
     }
   SmallString<0> text;
@@ -86,18 +86,18 @@ bool emitPtx(Module &module, TargetMachine &machine, std::string &ptx,
   legacy::PassManager passes;
   if (machine.addPassesToEmitFile(passes, stream, nullptr,
                                   CodeGenFileType::AssemblyFile)) {
-    failure = {cost::FailureKind::Bug,
-               {"the target machine cannot write PTX"}};
+    cost::refuse(failure, cost::Diag::internal_error,
+               "the target machine cannot write PTX");
     return false;
   }
   passes.run(module);
   ptx = text.str().str();
   // Instruction selection may turn an operation into a call of a library.
   if (const size_t at = ptx.find(".extern"); at != std::string::npos) {
-    failure = {cost::FailureKind::Bug,
-               {"device code wants '" +
+    cost::refuse(failure, cost::Diag::internal_error,
+               "device code wants '" +
                 ptx.substr(at, ptx.find('\n', at) - at) +
-                "', which it does not define"}};
+                "', which it does not define");
     return false;
   }
   return true;

@@ -35,10 +35,10 @@ bool findRuntime(std::string &path, cost::Failure &failure) {
       path = candidate;
       return true;
     }
-  failure = {cost::FailureKind::Bug,
-             {"expected the runtime '" + installed + "'" +
-              (built == installed ? "" : " or '" + built + "'") +
-              ", but it does not exist: build or install shardwright_rt"}};
+  cost::refuse(failure, cost::Diag::no_runtime,
+               "expected the runtime '" + installed + "'" +
+                   (built == installed ? "" : " or '" + built + "'") +
+                   ", but it does not exist: build or install shardwright_rt");
   return false;
 }
 
@@ -67,9 +67,9 @@ bool linkExecutable(const std::string &object, const std::string &runtime,
                     const std::string &output, cost::Failure &failure) {
   const std::string compiler = findLinker();
   if (compiler.empty()) {
-    failure = {cost::FailureKind::Unsupported,
-               {"expected one of c++, g++ and clang++ in PATH to link with, "
-                "but got none"}};
+    cost::refuse(failure, cost::Diag::no_linker,
+                 "expected one of c++, g++ and clang++ in PATH to link with, "
+                 "but got none");
     return false;
   }
   SmallVector<StringRef> arguments = {compiler, "-o", output, object, runtime};
@@ -85,8 +85,8 @@ bool linkExecutable(const std::string &object, const std::string &runtime,
   SmallString<128> log;
   if (std::error_code error =
           sys::fs::createTemporaryFile("shardwright-link", "log", log)) {
-    failure = {cost::FailureKind::Bug,
-               {"cannot create a temporary file: " + error.message()}};
+    cost::refuse(failure, cost::Diag::internal_error,
+                 "cannot create a temporary file: " + error.message());
     return false;
   }
   const std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log),
@@ -99,9 +99,9 @@ bool linkExecutable(const std::string &object, const std::string &runtime,
   sys::fs::remove(log);
   if (code == 0)
     return true;
-  failure = {cost::FailureKind::Bug,
-             {"linking '" + output + "' with '" + compiler +
-              "' failed: " + (error.empty() ? said : error)}};
+  cost::refuse(failure, cost::Diag::internal_error,
+               "linking '" + output + "' with '" + compiler +
+                   "' failed: " + (error.empty() ? said : error));
   return false;
 }
 

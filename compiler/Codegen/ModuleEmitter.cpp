@@ -70,7 +70,8 @@ static bool emitPtx(const Generated &generated, const GpuArch &arch,
   std::string invalid;
   llvm::raw_string_ostream stream(invalid);
   if (llvm::verifyModule(device, &stream)) {
-    failure = {cost::FailureKind::Bug, {"invalid device code: " + invalid}};
+    cost::refuse(failure, cost::Diag::internal_error,
+               "invalid device code: " + invalid);
     return false;
   }
   optimizeDevice(device, *machine);

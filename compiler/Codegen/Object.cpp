@@ -23,18 +23,18 @@ std::unique_ptr<TargetMachine> makeTargetMachine(const std::string &cpu,
   std::string error;
   const Target *target = TargetRegistry::lookupTarget(triple, error);
   if (!target) {
-    failure = {cost::FailureKind::Unsupported,
-               {"expected a target that LLVM knows, but got '" + triple.str() +
-                "': " + error}};
+    cost::refuse(failure, cost::Diag::unsupported_target,
+                 "expected a target that LLVM knows, but got '" + triple.str() +
+                     "': " + error);
     return nullptr;
   }
   // Asked before a machine is made for it: LLVM would print a warning and go on.
   std::unique_ptr<MCSubtargetInfo> known(
       target->createMCSubtargetInfo(triple, /*CPU=*/"", /*Features=*/""));
   if (!known || !known->isCPUStringValid(cpu)) {
-    failure = {cost::FailureKind::Usage,
-               {"expected a CPU name of '" + triple.str() + "', but got '" +
-                cpu + "'"}};
+    cost::refuse(failure, cost::Diag::unknown_cpu,
+                 "expected a CPU name of '" + triple.str() + "', but got '" +
+                     cpu + "'");
     return nullptr;
   }
   TargetOptions options;
@@ -44,8 +44,8 @@ std::unique_ptr<TargetMachine> makeTargetMachine(const std::string &cpu,
       triple, cpu, /*Features=*/"", options, Reloc::PIC_, {},
       CodeGenOptLevel::Aggressive));
   if (!machine)
-    failure = {cost::FailureKind::Bug,
-               {"LLVM has no target machine for '" + triple.str() + "'"}};
+    cost::refuse(failure, cost::Diag::internal_error,
+                 "LLVM has no target machine for '" + triple.str() + "'");
   return machine;
 }
 
@@ -87,8 +87,8 @@ bool emitObject(Module &module, TargetMachine &machine,
   legacy::PassManager passes;
   if (machine.addPassesToEmitFile(passes, stream, nullptr,
                                   CodeGenFileType::ObjectFile)) {
-    failure = {cost::FailureKind::Bug,
-               {"the target machine cannot write object files"}};
+    cost::refuse(failure, cost::Diag::internal_error,
+                 "the target machine cannot write object files");
     return false;
   }
   passes.run(module);

@@ -17,20 +17,18 @@ namespace shardwright {
 bool readFile(const std::string &path, std::string &text,
               cost::Failure &failure) {
   auto file = MemoryBuffer::getFile(path);
-  if (!file) {
-    failure = {cost::FailureKind::Input,
-               {path + ": cannot be read: " + file.getError().message()}};
-    return false;
-  }
+  if (!file)
+    return cost::refuse(failure, cost::Diag::file_unreadable,
+                        path + ": cannot be read: " +
+                            file.getError().message());
   text = (*file)->getBuffer().str();
   return true;
 }
 
 static bool cannotWrite(const std::string &path, const std::string &why,
                         cost::Failure &failure) {
-  failure = {cost::FailureKind::Usage,
-             {path + ": cannot be written: " + why}};
-  return false;
+  return cost::refuse(failure, cost::Diag::output_unwritable,
+                      path + ": cannot be written: " + why);
 }
 
 bool writeFile(const std::string &path, std::string_view bytes,

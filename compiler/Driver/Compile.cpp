@@ -76,9 +76,8 @@ public:
   bool run(std::string &artifact);
 
 private:
-  bool refuse(cost::FailureKind kind, std::string message) {
-    failure = {kind, {std::move(message)}};
-    return false;
+  bool refuse(cost::Diag id, std::string message) {
+    return cost::refuse(failure, id, std::move(message));
   }
   bool readPlan();
   bool checkTarget();
@@ -113,16 +112,16 @@ bool Compilation::readPlan() {
 
 bool Compilation::checkTarget() {
   if (options.target != "host" && options.target != "cuda")
-    return refuse(cost::FailureKind::Usage,
+    return refuse(cost::Diag::flag_value,
                   "--target " + options.target + ": expected host or cuda");
   if (options.target == "host" && !options.gpuArchs.empty())
-    return refuse(cost::FailureKind::Usage,
+    return refuse(cost::Diag::conflicting_flags,
                   "--gpu-arch " + options.gpuArchs.front() +
                       ": expected --target cuda beside it");
   if (options.target == "cuda" && !readArchs())
     return false;
   if (options.emit == Emit::Ptx && archs.size() != 1)
-    return refuse(cost::FailureKind::Usage,
+    return refuse(cost::Diag::flag_value,
                   "--emit ptx: expected --target cuda and one --gpu-arch of " +
                       codegen::gpuArchNames());
   return checkDTypes();
@@ -148,12 +147,12 @@ bool Compilation::readArchs() {
   for (const std::string &name : options.gpuArchs) {
     const codegen::GpuArch *arch = codegen::gpuArchNamed(name);
     if (!arch)
-      return refuse(cost::FailureKind::Usage,
+      return refuse(cost::Diag::flag_value,
                     "--gpu-arch " + name + ": expected one of " +
                         codegen::gpuArchNames());
     for (const codegen::GpuArch &other : archs)
       if (other.capability == arch->capability)
-        return refuse(cost::FailureKind::Usage,
+        return refuse(cost::Diag::repeated_flag,
                       "--gpu-arch " + name + ": given twice");
     archs.push_back(*arch);
   }
@@ -171,7 +170,7 @@ bool Compilation::checkDTypes() {
   const cost::DTypes &types = plan.dtypes;
   auto refuseField = [&](const char *field, cost::DType type,
                          const std::string &wanted) {
-    return refuse(cost::FailureKind::Unsupported,
+    return refuse(cost::Diag::unsupported_dtype,
                   planName + "#/dtypes/" + field + ": expected " + wanted +
                       " to compile for the " +
                       (archs.empty() ? "host" : "GPU") + ", but got " +
@@ -223,7 +222,8 @@ bool Compilation::checkAgainstModel() {
            checkCompiled(program);
   failure.kind = cost::worstKind(violations);
   for (const cost::Violation &violation : violations)
-    failure.messages.push_back(planName + ": " + violation.message);
+    failure.messages.emplace_back(violation.id,
+                                  planName + ": " + violation.message);
   return false;
 }
 
@@ -231,7 +231,7 @@ bool Compilation::checkAgainstModel() {
 bool Compilation::checkCompiled(const cost::Program &program) {
   if (plan.schedule != cost::ScheduleKind::GPipe &&
       plan.schedule != cost::ScheduleKind::OneFOneB)
-    return refuse(cost::FailureKind::Unsupported,
+    return refuse(cost::Diag::not_compiled_yet,
                   planName + "#/schedule/kind: valid, but schedule '" +
                       std::string(cost::name(plan.schedule)) +
                       "' cannot be compiled yet (gpipe and 1f1b can); predict "
@@ -253,7 +253,7 @@ bool Compilation::checkCompiled(const cost::Program &program) {
   });
   if (missing.empty())
     return true;
-  return refuse(cost::FailureKind::Unsupported,
+  return refuse(cost::Diag::not_compiled_yet,
                 options.modelPath + ": valid, but " + missing +
                     " cannot be compiled yet; inspect, plan and predict work");
 }
@@ -293,7 +293,7 @@ bool Compilation::emit(std::string &artifact) {
   std::string invalid;
   llvm::raw_string_ostream invalidStream(invalid);
   if (llvm::verifyModule(target, &invalidStream))
-    return refuse(cost::FailureKind::Bug, "invalid LLVM IR: " + invalid);
+    return refuse(cost::Diag::internal_error, "invalid LLVM IR: " + invalid);
   if (options.emit == Emit::Llvm) {
     target.print(stream, nullptr);
     return true;
@@ -325,7 +325,8 @@ bool Compilation::run(std::string &artifact) {
   if (!done && failure.messages.empty()) {
     if (errors.empty())
       errors.push_back("a pass failed without saying why");
-    failure = {cost::FailureKind::Bug, errors};
+    for (const std::string &error : errors)
+      refuse(cost::Diag::internal_error, error);
   }
   return done;
 }

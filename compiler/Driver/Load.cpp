@@ -19,12 +19,12 @@ namespace shardwright {
 static bool extractSpec(const ModelSpec &spec, int64_t sequence,
                         cost::Program &program, cost::Failure &failure) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  failure = {cost::FailureKind::Bug, {}};
+  failure = {};
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     std::string text;
     llvm::raw_string_ostream stream(text);
     stream << diagnostic.getLocation() << ": " << diagnostic;
-    failure.messages.push_back(text);
+    cost::refuse(failure, cost::Diag::internal_error, text);
   });
   OwningOpRef<ModuleOp> module = buildModel(spec, sequence, context);
   PassManager passes(&context);
@@ -33,9 +33,9 @@ static bool extractSpec(const ModelSpec &spec, int64_t sequence,
     failure = {};
     return true;
   }
-  failure.messages.push_back(spec.file +
-                             ": expected the imported model to differentiate");
-  return false;
+  return cost::refuse(failure, cost::Diag::internal_error,
+                      spec.file +
+                          ": expected the imported model to differentiate");
 }
 
 bool loadProgram(const std::string &path, int64_t sequence,

@@ -72,8 +72,8 @@ bool importModel(const std::string &path, int64_t sequence,
   module = buildModel(spec, chosen, context);
   if (succeeded(verify(*module)))
     return true;
-  failure = {cost::FailureKind::Bug,
-             {spec.file + ": expected the imported model to verify"}};
+  cost::refuse(failure, cost::Diag::internal_error,
+               spec.file + ": expected the imported model to verify");
   return false;
 }
 

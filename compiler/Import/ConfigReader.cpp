@@ -7,11 +7,6 @@ namespace shardwright {
 
 using nlohmann::json;
 
-cost::Failure Problems::failure() const {
-  return {malformed ? cost::FailureKind::Input : cost::FailureKind::Unsupported,
-          messages};
-}
-
 /// JSON text of `value`, ASCII only, at most 60 characters.
 std::string shown(const json &value) {
   std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true,
@@ -154,9 +149,9 @@ std::optional<json> parseStrict(std::string_view text, const std::string &file,
       root = std::move(other);
     }
   }
-  auto fail = [&](const std::string &message) {
-    problems.malformed = true;
-    problems.messages.push_back(message);
+  auto fail = [&](const std::string &message,
+                  cost::Diag id = cost::Diag::not_json) {
+    cost::refuse(problems, id, message);
   };
   if (!parsed) {
     // "[json.exception.parse_error.101] parse error at line 1, ...".
@@ -173,9 +168,11 @@ std::optional<json> parseStrict(std::string_view text, const std::string &file,
     return std::nullopt;
   }
   for (const std::string &where : sax.duplicates)
-    fail(file + "#" + where + ": expected each key once, but got it twice");
+    fail(file + "#" + where + ": expected each key once, but got it twice",
+         cost::Diag::duplicate_key);
   if (!root.is_object()) {
-    fail(file + ": expected a JSON object, but got " + root.type_name());
+    fail(file + ": expected a JSON object, but got " + root.type_name(),
+         cost::Diag::wrong_type);
     return std::nullopt;
   }
   if (!sax.duplicates.empty())
@@ -186,12 +183,13 @@ std::optional<json> parseStrict(std::string_view text, const std::string &file,
 std::string ConfigReader::where(std::string_view key) const {
   return file + "#" + pointer + "/" + escaped(key);
 }
-void ConfigReader::malformed(std::string_view key, const std::string &what) {
-  problems.malformed = true;
-  problems.messages.push_back(where(key) + ": " + what);
+void ConfigReader::malformed(std::string_view key, const std::string &what,
+                             cost::Diag id) {
+  cost::refuse(problems, id, where(key) + ": " + what);
 }
-void ConfigReader::unsupported(std::string_view key, const std::string &what) {
-  problems.messages.push_back(where(key) + ": " + what);
+void ConfigReader::unsupported(std::string_view key, const std::string &what,
+                               cost::Diag id) {
+  cost::refuse(problems, id, where(key) + ": " + what);
 }
 
 bool ConfigReader::has(std::string_view key) const {
@@ -215,7 +213,8 @@ int64_t ConfigReader::size(std::string_view key, int64_t limit,
   if (!value) {
     malformed(key,
               wanted +
-                  (object.contains(std::string(key)) ? "null" : "no such key"));
+                  (object.contains(std::string(key)) ? "null" : "no such key"),
+              cost::Diag::missing_key);
     return 0;
   }
   bool good = value->is_number_unsigned()
@@ -224,7 +223,9 @@ int64_t ConfigReader::size(std::string_view key, int64_t limit,
                   : value->is_number_integer() && value->get<int64_t>() >= 1 &&
                         value->get<int64_t>() <= limit;
   if (!good) {
-    malformed(key, wanted + shown(*value));
+    malformed(key, wanted + shown(*value),
+              value->is_number_integer() ? cost::Diag::out_of_range
+                                         : cost::Diag::wrong_type);
     return 0;
   }
   return value->get<int64_t>();
@@ -237,15 +238,18 @@ double ConfigReader::number(std::string_view key, double fallback,
     return fallback;
   double result = value->is_number() ? value->get<double>() : -1.0;
   if (!std::isfinite(result) || result < 0 || (result == 0 && !zeroAllowed)) {
-    malformed(key, std::string("expected a number ") +
-                       (zeroAllowed ? ">= 0" : "> 0") + ", but got " +
-                       shown(*value));
+    malformed(key,
+              std::string("expected a number ") +
+                  (zeroAllowed ? ">= 0" : "> 0") + ", but got " + shown(*value),
+              value->is_number() ? cost::Diag::out_of_range
+                                 : cost::Diag::wrong_type);
     return fallback;
   }
   // No model has one near it, and integers up to it are exact in a double.
   constexpr double limit = 1e15;
   if (result > limit) {
-    malformed(key, "expected a number <= 1e15, but got " + shown(*value));
+    malformed(key, "expected a number <= 1e15, but got " + shown(*value),
+              cost::Diag::out_of_range);
     return fallback;
   }
   return result;
@@ -254,7 +258,8 @@ double ConfigReader::number(std::string_view key, double fallback,
 double ConfigReader::requiredNumber(std::string_view key) {
   if (!has(key)) {
     known.insert(std::string(key));
-    malformed(key, "expected a number > 0, but got no such key");
+    malformed(key, "expected a number > 0, but got no such key",
+              cost::Diag::missing_key);
     return 1.0;
   }
   return number(key, 1.0);
@@ -265,7 +270,8 @@ bool ConfigReader::flag(std::string_view key, bool fallback) {
   if (!value)
     return fallback;
   if (!value->is_boolean()) {
-    malformed(key, "expected true or false, but got " + shown(*value));
+    malformed(key, "expected true or false, but got " + shown(*value),
+              cost::Diag::wrong_type);
     return fallback;
   }
   return value->get<bool>();
@@ -277,7 +283,8 @@ std::string ConfigReader::text(std::string_view key,
   if (!value)
     return std::string(fallback);
   if (!value->is_string()) {
-    malformed(key, "expected a string, but got " + shown(*value));
+    malformed(key, "expected a string, but got " + shown(*value),
+              cost::Diag::wrong_type);
     return std::string(fallback);
   }
   return value->get<std::string>();
@@ -295,15 +302,17 @@ void ConfigReader::only(std::string_view key, const json &wanted) {
       (value->is_number() && wanted.is_number()))
     unsupported(key, message + ", which is not supported");
   else
-    malformed(key, message);
+    malformed(key, message, cost::Diag::wrong_type);
 }
 
 bool ConfigReader::dropout(std::string_view key) {
   double rate = number(key, 0.0, /*zeroAllowed=*/true);
   if (rate < 1.0)
     return rate > 0.0;
-  malformed(key, "expected a probability below 1, but got " +
-                     shown(object[std::string(key)]));
+  malformed(key,
+            "expected a probability below 1, but got " +
+                shown(object[std::string(key)]),
+            cost::Diag::out_of_range);
   return false;
 }
 
@@ -336,10 +345,12 @@ void ConfigReader::refuseUnknown() {
           hint = "; did you mean \"" + candidate + "\"?";
           break;
         }
-    unsupported(key, "expected only known keys, but got " + shown(value) +
-                         " for a key that may change the computation; remove "
-                         "the key if it does not" +
-                         hint);
+    unsupported(key,
+                "expected only known keys, but got " + shown(value) +
+                    " for a key that may change the computation; remove the "
+                    "key if it does not" +
+                    hint,
+                cost::Diag::unsupported_key);
   }
 }
 

@@ -20,11 +20,7 @@
 namespace shardwright {
 
 /// Problems found so far; malformed input outranks unsupported input.
-struct Problems {
-  std::vector<std::string> messages;
-  bool malformed = false;
-  cost::Failure failure() const;
-};
+using Problems = cost::Failure;
 
 /// `text` for a message: quoted as JSON, shortened, valid UTF-8.
 std::string shown(const nlohmann::json &value);
@@ -65,8 +61,10 @@ public:
   /// Reports every member that nothing above has named.
   void refuseUnknown();
 
-  void malformed(std::string_view key, const std::string &what);
-  void unsupported(std::string_view key, const std::string &what);
+  void malformed(std::string_view key, const std::string &what,
+                 cost::Diag id = cost::Diag::wrong_value);
+  void unsupported(std::string_view key, const std::string &what,
+                   cost::Diag id = cost::Diag::unsupported_setting);
   std::string where(std::string_view key) const;
 
 private:

@@ -44,7 +44,8 @@ void readExperts(FamilyReader &reader, std::string_view countKey,
     reader.malformed("num_experts_per_tok",
                      "expected at most " + std::string(countKey) + " (" +
                          std::to_string(experts.count) + "), but got " +
-                         std::to_string(experts.topK));
+                         std::to_string(experts.topK),
+                     cost::Diag::expert_numbers);
 }
 
 void setExpertLayers(ModelSpec &spec, const std::vector<bool> &experts) {
@@ -90,7 +91,8 @@ void readExpertGroups(FamilyReader &reader) {
                                     ") that is at least topk_group (" +
                                     std::to_string(experts.topGroups) +
                                     "), but got " +
-                                    std::to_string(experts.groups));
+                                    std::to_string(experts.groups),
+                     cost::Diag::expert_numbers);
 }
 
 void noteLaterTokens(FamilyReader &reader) {

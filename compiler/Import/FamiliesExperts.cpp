@@ -46,7 +46,8 @@ std::vector<bool> readSparseLayers(FamilyReader &reader) {
     if (!good)
       reader.malformed("mlp_only_layers",
                        "expected a list of layer numbers, but got " +
-                           shown(*only));
+                           shown(*only),
+                       cost::Diag::wrong_type);
   }
   return experts;
 }
@@ -150,7 +151,8 @@ void readDeepseek(FamilyReader &reader, std::string_view architecture,
   if (latent.rope % 2 != 0)
     reader.malformed("qk_rope_head_dim",
                      "expected an even number of rotated columns, but got " +
-                         std::to_string(latent.rope));
+                         std::to_string(latent.rope),
+                     cost::Diag::odd_rotary_width);
   // All heads have keys of their own, whatever this says.
   spec.kvHeads = spec.heads;
   reader.only("attention_bias", false);
@@ -233,9 +235,11 @@ void readDbrx(FamilyReader &reader) {
   const json *ffn = reader.find("ffn_config");
   for (const char *key : {"attn_config", "ffn_config"})
     if (!reader.find(key) || !reader.find(key)->is_object()) {
-      reader.malformed(key, "expected an object, but got " +
-                                (reader.find(key) ? shown(*reader.find(key))
-                                                  : "no such key"));
+      reader.malformed(
+          key,
+          "expected an object, but got " +
+              (reader.find(key) ? shown(*reader.find(key)) : "no such key"),
+          cost::Diag::wrong_type);
       attention = ffn = &none;
       return;
     }
@@ -248,10 +252,11 @@ void readDbrx(FamilyReader &reader) {
     inner.dropout("attn_pdrop");
     inner.refuseUnknown();
     if (spec.heads > 0 && spec.kvHeads > 0 && spec.heads % spec.kvHeads != 0)
-      inner.malformed("kv_n_heads", "expected a divisor of n_heads (" +
-                                        std::to_string(spec.heads) +
-                                        "), but got " +
-                                        std::to_string(spec.kvHeads));
+      inner.malformed("kv_n_heads",
+                      "expected a divisor of n_heads (" +
+                          std::to_string(spec.heads) + "), but got " +
+                          std::to_string(spec.kvHeads),
+                      cost::Diag::heads_divide);
   }
   {
     ConfigReader inner = reader.inside("ffn_config", *ffn);
@@ -269,10 +274,11 @@ void readDbrx(FamilyReader &reader) {
     inner.only("ffn_act_fn", json{{"name", "silu"}});
     inner.refuseUnknown();
     if (experts.topK > experts.count)
-      inner.malformed("moe_top_k", "expected at most moe_num_experts (" +
-                                       std::to_string(experts.count) +
-                                       "), but got " +
-                                       std::to_string(experts.topK));
+      inner.malformed("moe_top_k",
+                      "expected at most moe_num_experts (" +
+                          std::to_string(experts.count) + "), but got " +
+                          std::to_string(experts.topK),
+                      cost::Diag::expert_numbers);
     experts.normalize = true;
     experts.router = "transformer.blocks.{}.ffn.router.layer";
     const std::string prefix = "transformer.blocks.{}.ffn.experts.mlp.";

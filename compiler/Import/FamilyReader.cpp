@@ -76,12 +76,15 @@ void FamilyReader::readCommon(std::string_view architecture, bool quantized) {
     return;
   json wanted = json::array({architecture});
   if (!architectures->is_array())
-    malformed("architectures", "expected " + shown(wanted) + ", but got " +
-                                   shown(*architectures));
+    malformed("architectures",
+              "expected " + shown(wanted) + ", but got " +
+                  shown(*architectures),
+              cost::Diag::wrong_type);
   else if (!architectures->empty() && *architectures != wanted)
-    unsupported("architectures", "expected " + shown(wanted) + ", but got " +
-                                     shown(*architectures) +
-                                     ", which is not supported");
+    unsupported("architectures",
+                "expected " + shown(wanted) + ", but got " +
+                    shown(*architectures) + ", which is not supported",
+                cost::Diag::unsupported_architecture);
 }
 
 std::string_view
@@ -97,8 +100,10 @@ FamilyReader::either(std::initializer_list<std::string_view> keys) {
     const json &first = root.at(std::string(*found));
     const json *other = find(key);
     if (*other != first)
-      malformed(key, "expected the value of " + std::string(*found) + " (" +
-                         shown(first) + "), but got " + shown(*other));
+      malformed(key,
+                "expected the value of " + std::string(*found) + " (" +
+                    shown(first) + "), but got " + shown(*other),
+                cost::Diag::conflicting_keys);
   }
   return found ? *found : *keys.begin();
 }
@@ -120,10 +125,12 @@ void FamilyReader::readKvHeads(int64_t absent) {
   const int64_t heads = std::max<int64_t>(spec.heads, 0);
   spec.kvHeads = size(key, maxHeads, given(key) || !absent ? heads : absent);
   if (spec.heads > 0 && spec.kvHeads > 0 && spec.heads % spec.kvHeads != 0)
-    malformed(key, "expected a divisor of " + spec.keys.heads + " (" +
-                       std::to_string(spec.heads) + "), but got " +
-                       std::to_string(spec.kvHeads) +
-                       (has(key) ? "" : ", the default of the family"));
+    malformed(key,
+              "expected a divisor of " + spec.keys.heads + " (" +
+                  std::to_string(spec.heads) + "), but got " +
+                  std::to_string(spec.kvHeads) +
+                  (has(key) ? "" : ", the default of the family"),
+              cost::Diag::heads_divide);
 }
 
 void FamilyReader::deriveHeadDim() {
@@ -132,9 +139,11 @@ void FamilyReader::deriveHeadDim() {
   if (spec.hidden % spec.heads == 0)
     spec.headDim = spec.hidden / spec.heads;
   else
-    malformed(spec.keys.heads, "expected a divisor of " + spec.keys.hidden +
-                                   " (" + std::to_string(spec.hidden) +
-                                   "), but got " + std::to_string(spec.heads));
+    malformed(spec.keys.heads,
+              "expected a divisor of " + spec.keys.hidden + " (" +
+                  std::to_string(spec.hidden) + "), but got " +
+                  std::to_string(spec.heads),
+              cost::Diag::heads_divide);
 }
 
 void FamilyReader::readHeadDim(int64_t absent) {
@@ -146,7 +155,8 @@ void FamilyReader::readHeadDim(int64_t absent) {
     malformed(has("head_dim") ? "head_dim" : spec.keys.hidden,
               "expected an even head width for the rotary embedding, "
               "but got " +
-                  std::to_string(spec.headDim));
+                  std::to_string(spec.headDim),
+              cost::Diag::odd_rotary_width);
 }
 
 void FamilyReader::readPositions(int64_t absent) {
@@ -225,9 +235,10 @@ void FamilyReader::readRopeObject(const json &object, std::string_view key,
   std::string oldName = reader.text("type", "");
   std::string type = reader.text("rope_type", oldName);
   if (!oldName.empty() && oldName != type)
-    reader.malformed("type", "expected the value of rope_type (" +
-                                 shown(json(type)) + "), but got " +
-                                 shown(json(oldName)));
+    reader.malformed("type",
+                     "expected the value of rope_type (" + shown(json(type)) +
+                         "), but got " + shown(json(oldName)),
+                     cost::Diag::conflicting_keys);
   RopeScaling scaling;
   if (type == "linear") {
     scaling.type = RopeScaling::Type::Linear;
@@ -245,7 +256,8 @@ void FamilyReader::readRopeObject(const json &object, std::string_view key,
       reader.malformed("high_freq_factor",
                        "expected at least low_freq_factor (" +
                            shown(object["low_freq_factor"]) + "), but got " +
-                           shown(object["high_freq_factor"]));
+                           shown(object["high_freq_factor"]),
+                       cost::Diag::conflicting_keys);
     rope.scaling = scaling;
   } else if (type == "yarn") {
     scaling.type = RopeScaling::Type::Yarn;
@@ -274,9 +286,10 @@ void FamilyReader::readRopeObject(const json &object, std::string_view key,
   } else if (type.empty() && reader.has("rope_theta") && object.size() == 1) {
     // rope_parameters with nothing but the base.
   } else if (type.empty()) {
-    reader.malformed("rope_type", "expected one of \"default\", \"linear\", "
-                                  "\"llama3\", \"yarn\", \"longrope\", but got "
-                                  "no such key");
+    reader.malformed("rope_type",
+                     "expected one of \"default\", \"linear\", \"llama3\", "
+                     "\"yarn\", \"longrope\", but got no such key",
+                     cost::Diag::missing_key);
     return;
   } else if (type != "default") {
     reader.unsupported("rope_type", "expected one of \"default\", \"linear\", "
@@ -294,7 +307,8 @@ void FamilyReader::readRope(Rope &rope, double theta) {
   for (const char *key : {"rope_scaling", "rope_parameters"})
     if (const json *value = find(key)) {
       if (!value->is_object())
-        malformed(key, "expected an object or null, but got " + shown(*value));
+        malformed(key, "expected an object or null, but got " + shown(*value),
+                  cost::Diag::wrong_type);
       else
         readRopeObject(*value, key, rope);
     }
@@ -307,9 +321,11 @@ void FamilyReader::setRotaryFraction(Rope &rope, double fraction,
       static_cast<int64_t>(static_cast<double>(spec.headDim) * fraction);
   rope.width = width == spec.headDim ? -1 : width;
   if (spec.headDim > 0 && (width < 2 || width > spec.headDim || width % 2 != 0))
-    malformed(key, "expected an even number of rotated columns from 2 to " +
-                       std::to_string(spec.headDim) + ", but got " +
-                       std::to_string(width));
+    malformed(key,
+              "expected an even number of rotated columns from 2 to " +
+                  std::to_string(spec.headDim) + ", but got " +
+                  std::to_string(width),
+              cost::Diag::odd_rotary_width);
 }
 
 std::vector<bool>

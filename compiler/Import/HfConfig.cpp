@@ -51,10 +51,12 @@ bool readWrapper(const json &root, ModelSpec &spec, Problems &problems) {
     if (reader.has(tower)) {
       if (!whyRefused(reader.text("model_type", "")).empty())
         return false; // that says more
-      reader.unsupported(tower, "expected a text model alone, but got " +
-                                    shown(root.at(tower)) +
-                                    ": a vision or audio tower, which is not "
-                                    "supported");
+      reader.unsupported(tower,
+                         "expected a text model alone, but got " +
+                             shown(root.at(tower)) +
+                             ": a vision or audio tower, which is not "
+                             "supported",
+                         cost::Diag::unsupported_model);
       return true;
     }
   json merged = *text;
@@ -83,9 +85,11 @@ void readRoot(const json &root, const std::string &pointer, ModelSpec &spec,
     if (family.modelType == type) {
       // Keys of another tool under a name of Hugging Face.
       if (std::string_view why = whyForeign(root); !why.empty())
-        return reader.unsupported(
-            "model_type", "expected a Hugging Face config, but got " +
-                              std::string(why) + ", which is not supported");
+        return reader.unsupported("model_type",
+                                  "expected a Hugging Face config, but got " +
+                                      std::string(why) +
+                                      ", which is not supported",
+                                  cost::Diag::unsupported_model);
       spec.family = type;
       return family.read(reader);
     }
@@ -98,14 +102,18 @@ void readRoot(const json &root, const std::string &pointer, ModelSpec &spec,
     reader.unsupported("model_type",
                        "expected a supported decoder of text, but got " +
                            (type.empty() ? "" : shown(json(type)) + ": ") +
-                           std::string(why) + ", which is not supported");
+                           std::string(why) + ", which is not supported",
+                       cost::Diag::unsupported_model);
   else if (!type.empty())
-    reader.unsupported("model_type", "expected one of " + supportedTypes() +
-                                         ", but got " + shown(json(type)) +
-                                         ", which is not supported");
+    reader.unsupported("model_type",
+                       "expected one of " + supportedTypes() + ", but got " +
+                           shown(json(type)) + ", which is not supported",
+                       cost::Diag::unknown_model_type);
   else
-    reader.malformed("model_type", "expected one of " + supportedTypes() +
-                                       ", but got no such key");
+    reader.malformed("model_type",
+                     "expected one of " + supportedTypes() +
+                         ", but got no such key",
+                     cost::Diag::missing_model_type);
 }
 } // namespace
 
@@ -119,12 +127,16 @@ std::vector<Family> families() {
 }
 
 bool checkSpec(ModelSpec &spec, cost::Failure &failure) {
-  std::vector<std::string> problems;
+  cost::Failure problems;
+  auto complain = [&](cost::Diag id, const std::string &what) {
+    cost::refuse(problems, id, spec.file + ": " + what);
+  };
   auto within = [&](const char *what, int64_t value, int64_t limit) {
     if (value < 1 || value > limit)
-      problems.push_back(spec.file + ": expected " + what + " from 1 to " +
-                         std::to_string(limit) + ", but got " +
-                         std::to_string(value));
+      complain(cost::Diag::model_size,
+               std::string("expected ") + what + " from 1 to " +
+                   std::to_string(limit) + ", but got " +
+                   std::to_string(value));
   };
   within("layers", spec.layers, maxLayers);
   within("hidden", spec.hidden, maxWidth);
@@ -133,31 +145,32 @@ bool checkSpec(ModelSpec &spec, cost::Failure &failure) {
   within("kv_heads", spec.kvHeads, maxHeads);
   within("head_dim", spec.headDim, maxWidth);
   within("vocab", spec.vocab, maxVocab);
-  if (problems.empty()) {
+  if (problems.messages.empty()) {
     if (spec.heads % spec.kvHeads != 0)
-      problems.push_back(spec.file + ": expected kv_heads to divide heads (" +
-                         std::to_string(spec.heads) + "), but got " +
-                         std::to_string(spec.kvHeads));
+      complain(cost::Diag::heads_divide, "expected kv_heads to divide heads (" +
+                                             std::to_string(spec.heads) +
+                                             "), but got " +
+                                             std::to_string(spec.kvHeads));
     within("heads * head_dim", spec.heads * spec.headDim, maxWidth);
     for (const LayerKind &kind : spec.kinds) {
       const int64_t turned =
           kind.rope.width < 0 ? spec.headDim : kind.rope.width;
       if (turned % 2 != 0 || turned > spec.headDim)
-        problems.push_back(spec.file +
-                           ": expected an even head_dim for the rotary "
-                           "embedding, but got " +
-                           std::to_string(turned));
+        complain(
+            cost::Diag::odd_rotary_width,
+            "expected an even head_dim for the rotary embedding, but got " +
+                std::to_string(turned));
       const std::optional<RopeScaling> &scaling = kind.rope.scaling;
       if (!scaling || scaling->type != RopeScaling::Type::Long || turned == 0)
         continue;
       for (const std::vector<double> *factors :
            {&scaling->shortFactors, &scaling->longFactors})
         if (static_cast<int64_t>(factors->size()) != turned / 2)
-          problems.push_back(spec.file +
-                             ": expected one factor of longrope for every pair "
-                             "of rotated columns (" +
-                             std::to_string(turned / 2) + "), but got " +
-                             std::to_string(factors->size()));
+          complain(cost::Diag::conflicting_keys,
+                   "expected one factor of longrope for every pair of rotated "
+                   "columns (" +
+                       std::to_string(turned / 2) + "), but got " +
+                       std::to_string(factors->size()));
     }
     if (spec.learnsPositions())
       within("positions", spec.positions, maxPositions);
@@ -165,12 +178,13 @@ bool checkSpec(ModelSpec &spec, cost::Failure &failure) {
     for (const LayerRun &run : spec.stack)
       layers += run.count;
     if (!spec.stack.empty() && layers != spec.layers)
-      problems.push_back(
-          spec.file + ": expected the runs of layers to sum to " +
-          std::to_string(spec.layers) + ", but got " + std::to_string(layers));
+      complain(cost::Diag::model_size,
+               "expected the runs of layers to sum to " +
+                   std::to_string(spec.layers) + ", but got " +
+                   std::to_string(layers));
   }
-  if (!problems.empty()) {
-    failure = {cost::FailureKind::Input, problems};
+  if (!problems.messages.empty()) {
+    failure = problems;
     return false;
   }
   if (spec.stack.empty())
@@ -182,17 +196,16 @@ bool checkSpec(ModelSpec &spec, cost::Failure &failure) {
 
 bool chooseSequence(const ModelSpec &spec, int64_t sequence, int64_t &chosen,
                     cost::Failure &failure) {
-  auto fail = [&](cost::FailureKind kind, const std::string &message) {
-    failure = {kind, {message}};
-    return false;
+  auto fail = [&](cost::Diag id, const std::string &message) {
+    return cost::refuse(failure, id, message);
   };
   if (sequence < 0 || sequence > maxPositions)
-    return fail(cost::FailureKind::Usage,
+    return fail(cost::Diag::sequence_range,
                 "expected a sequence length from 1 to " +
                     std::to_string(maxPositions) + ", but got " +
                     std::to_string(sequence));
   if (sequence == 0 && spec.positions == 0)
-    return fail(cost::FailureKind::Usage,
+    return fail(cost::Diag::missing_sequence,
                 spec.file + "#/" + spec.keys.positions +
                     ": expected an integer as no sequence length is given, "
                     "but got no such key");
@@ -206,7 +219,7 @@ bool chooseSequence(const ModelSpec &spec, int64_t sequence, int64_t &chosen,
                     ", within which attention has one chunk, but got " +
                     std::to_string(chosen) + ", which is not supported");
   if (spec.learnsPositions() && chosen > spec.positions)
-    return fail(cost::FailureKind::Usage,
+    return fail(cost::Diag::sequence_range,
                 "expected a sequence length of at most " + spec.keys.positions +
                     " (" + std::to_string(spec.positions) + " in " + spec.file +
                     "), but got " + std::to_string(chosen));
@@ -225,7 +238,7 @@ bool chooseSequence(const ModelSpec &spec, int64_t sequence, int64_t &chosen,
                       tokens * static_cast<double>(spec.hidden) *
                           static_cast<double>(spec.vocab));
   if (flops >= 0x1p62)
-    return fail(cost::FailureKind::Unsupported,
+    return fail(cost::Diag::too_many_flops,
                 spec.file + ": expected less than 2^62 flops a sequence, but "
                             "got more; a size or the sequence length is too "
                             "large");
@@ -241,7 +254,7 @@ bool parseHfConfig(std::string_view text, const std::string &file,
   if (root)
     readRoot(*root, "", spec, problems);
   if (!problems.messages.empty()) {
-    failure = problems.failure();
+    failure = problems;
     return false;
   }
   std::filesystem::path path(file);
@@ -271,8 +284,7 @@ bool readHfConfig(const std::string &path, ModelSpec &spec,
                   cost::Failure &failure) {
   namespace fs = std::filesystem;
   auto fail = [&](const std::string &message) {
-    failure = {cost::FailureKind::Input, {message}};
-    return false;
+    return cost::refuse(failure, cost::Diag::file_unreadable, message);
   };
   std::error_code error;
   fs::path file(path);

@@ -11,8 +11,8 @@ std::string variantName(const cost::Kind &kind, cost::Recompute policy) {
 }
 
 LogicalResult report(ModuleOp module, const cost::Failure &refusal) {
-  for (const std::string &message : refusal.messages)
-    emitError(module.getLoc()) << message;
+  for (const cost::Message &message : refusal.messages)
+    emitError(module.getLoc()) << message.tagged();
   return failure();
 }
 

@@ -445,8 +445,8 @@ bool countLedger(ModuleOp module, int64_t stageIndex, cost::Ledger &ledger) {
   cost::Plan plan;
   cost::Failure refusal;
   if (!cost::readPlan(text.getValue(), plan::kTextAttr, plan, refusal)) {
-    for (const std::string &message : refusal.messages)
-      emitError(module.getLoc()) << message;
+    for (const cost::Message &message : refusal.messages)
+      emitError(module.getLoc()) << message.tagged();
     return false;
   }
   for (auto stage : module.getOps<spmd::StageOp>())

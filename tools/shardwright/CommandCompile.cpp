@@ -41,10 +41,9 @@ bool makePlan(const CompileFlags &flags, Streams streams, std::string &text,
     note(text, streams.err);
   if (flags.plan.any()) {
     if (!flags.search.fix.empty() || !flags.search.max.empty()) {
-      failure = {FailureKind::Usage,
-                 {"--fix and --max bound a search, and flags such as --tp spell "
-                  "the plan: expected one or the other"}};
-      return false;
+      return refuse(failure, Diag::conflicting_flags,
+                    "--fix and --max bound a search, and flags such as --tp "
+                    "spell the plan: expected one or the other");
     }
     Plan plan;
     if (!planFromFlags(flags.plan, question.model.program, question.base,
@@ -61,7 +60,7 @@ bool makePlan(const CompileFlags &flags, Streams streams, std::string &text,
   if (!answer(question, flags.question, flags.search, streams, found, failure))
     return false;
   if (found.result.plans.empty()) {
-    failure = {FailureKind::No, whyNothing(question, found)};
+    failure = whyNothing(question, found);
     return false;
   }
   const RankedPlan &best = found.result.plans.front();
@@ -73,11 +72,15 @@ bool makePlan(const CompileFlags &flags, Streams streams, std::string &text,
 ExitCode runCompile(CompileFlags flags, Streams streams) {
   Failure failure;
   CompileOptions &options = flags.options;
+  auto refused = [&](Diag id, std::string message) {
+    refuse(failure, id, std::move(message));
+    return report(failure, streams.err);
+  };
   if (!emitNamed(flags.emit, options.emit))
-    return report({FailureKind::Usage,
-                   {"--emit " + flags.emit +
-                    ": expected model, plan, spmd, rt, llvm, ptx, obj or exe"}},
-                  streams.err);
+    return refused(Diag::flag_value,
+                   "--emit " + flags.emit +
+                       ": expected model, plan, spmd, rt, llvm, ptx, obj or "
+                       "exe");
   const std::string planOutput =
       !options.planPath.empty()    ? ""
       : !flags.planOutput.empty() ? flags.planOutput
@@ -93,15 +96,13 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
   if (options.emit == Emit::Executable &&
       std::filesystem::exists(options.output, error) &&
       !std::filesystem::is_regular_file(options.output, error))
-    return report({FailureKind::Usage,
-                   {options.output + ": expected a file for the program, but it "
-                                     "is a device or a pipe"}},
-                  streams.err);
+    return refused(Diag::output_unwritable,
+                   options.output + ": expected a file for the program, but it "
+                                    "is a device or a pipe");
   if (options.planPath.empty()) {
     if (flags.question.cluster.empty())
-      return report({FailureKind::Usage,
-                     {"expected --plan FILE, or --cluster C to make a plan"}},
-                    streams.err);
+      return refused(Diag::missing_plan,
+                     "expected --plan FILE, or --cluster C to make a plan");
     if (flags.question.dtype.empty() && options.target == "host")
       flags.question.dtype = "f32"; // what hosts are fast in
     if (!makePlan(flags, streams, options.planText, failure))
@@ -115,10 +116,10 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
              flags.question.gpus || flags.question.globalBatch ||
              flags.question.sequence || !flags.search.fix.empty() ||
              !flags.search.max.empty() || !flags.question.dtype.empty()) {
-    return report({FailureKind::Usage,
-                   {"--plan " + options.planPath +
-                    ": the file says it all; drop the flags that make a plan"}},
-                  streams.err);
+    return refused(Diag::conflicting_flags,
+                   "--plan " + options.planPath +
+                       ": the file says it all; drop the flags that make a "
+                       "plan");
   }
   if (!compile(options, failure))
     return report(failure, streams.err);

@@ -20,10 +20,12 @@ ExitCode runCompletion(const CLI::App &tool, const std::string &shell,
     streams.out << zshCompletion(tool);
   else if (shell == "fish")
     streams.out << fishCompletion(tool);
-  else
-    return report({cost::FailureKind::Usage,
-                   {"completion " + shell + ": expected bash, zsh or fish"}},
-                  streams.err);
+  else {
+    cost::Failure failure;
+    refuse(failure, cost::Diag::flag_value,
+           "completion " + shell + ": expected bash, zsh or fish");
+    return report(failure, streams.err);
+  }
   return ExitCode::Done;
 }
 

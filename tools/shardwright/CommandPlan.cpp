@@ -117,10 +117,8 @@ ExitCode runPlan(const PlanOptions &options, Streams streams) {
     streams.out << answerJson(question, found).dump(2) << "\n";
   else if (!found.result.plans.empty() || options.why)
     printAnswer(question, found, options.why, streams.out);
-  if (found.result.plans.empty()) {
-    failure = {FailureKind::No, whyNothing(question, found)};
-    return report(failure, streams.err);
-  }
+  if (found.result.plans.empty())
+    return report(whyNothing(question, found), streams.err);
   const RankedPlan &best = found.result.plans.front();
   if (static_cast<double>(best.memory.count()) >
       0.99 * static_cast<double>(found.options.memoryLimit.count()))

@@ -67,10 +67,10 @@ bool choosePlan(const PredictOptions &options, Question &question, Plan &plan,
     if (options.plan.any() || options.question.gpus ||
         options.question.globalBatch || options.question.sequence ||
         !options.question.dtype.empty()) {
-      failure = {FailureKind::Usage,
-                 {"--plan " + options.planFile +
-                  ": the file says it all; drop the flags that spell a plan"}};
-      return false;
+      return refuse(failure, Diag::conflicting_flags,
+                    "--plan " + options.planFile +
+                        ": the file says it all; drop the flags that spell a "
+                        "plan");
     }
     if (!loadPlan(options.planFile, options.model, plan, failure) ||
         !readQuestion(options.model, options.question, plan.sequence, question,
@@ -206,8 +206,7 @@ bool checkFit(const PredictOptions &options, const Question &question,
         " needs " + bytesText(memory) + ", and " +
         bytesText(question.memoryLimit) + " are usable";
     if (options.requireFit) {
-      failure = {FailureKind::No, {message}};
-      return false;
+      return refuse(failure, Diag::plan_does_not_fit, message);
     }
     warn(message, streams.err);
   } else if (static_cast<double>(memory.count()) >

@@ -248,6 +248,10 @@ bool compareFiles(const std::vector<std::string> &files, Compare compare,
 
 ExitCode runValidate(const ValidateOptions &options, Streams streams) {
   Failure failure;
+  auto refused = [&](Diag id, std::string message) {
+    refuse(failure, id, std::move(message));
+    return report(failure, streams.err);
+  };
   if (options.constants)
     printConstants(streams.out);
   if (!compareFiles(options.collectives, compareCollectives, collectiveGoals,
@@ -259,10 +263,9 @@ ExitCode runValidate(const ValidateOptions &options, Streams streams) {
     if (options.constants || !options.collectives.empty() ||
         !options.kernels.empty())
       return ExitCode::Done;
-    return report({FailureKind::Usage,
-                   {"expected a file of measured runs, --collectives, "
-                    "--kernels or --constants, but got none of them"}},
-                  streams.err);
+    return refused(Diag::nothing_to_do,
+                   "expected a file of measured runs, --collectives, "
+                   "--kernels or --constants, but got none of them");
   }
   std::vector<ValidationRow> rows;
   for (const std::string &file : options.files) {
@@ -272,25 +275,28 @@ ExitCode runValidate(const ValidateOptions &options, Streams streams) {
       return report(failure, streams.err);
   }
   if (rows.empty())
-    return report({FailureKind::Input,
-                   {options.files.front() +
-                    ": expected one JSON object a line, but got no row"}},
-                  streams.err);
+    return refused(Diag::no_rows,
+                   options.files.front() +
+                       ": expected one JSON object a line, but got no row");
   ValidationReport validation = validate(rows, programOfModel, options.by);
   if (options.json)
     streams.out << validationJson(validation) << "\n";
   else
     printReport(validation, options.worst, streams.out);
   const double mean = 100 * validation.summary.time.mean;
+  // A check of nothing is no check that passed.
+  if (validation.summary.predicted == 0)
+    return refused(Diag::nothing_predicted,
+                   "expected a row that can be predicted, but got none among " +
+                       std::to_string(rows.size()));
   if (options.requireMean > 0 && (validation.summary.time.configurations == 0 ||
                                   mean > options.requireMean))
-    return report({FailureKind::No,
-                   {"expected a mean error of at most " +
-                    percentText(options.requireMean / 100) + ", but got " +
-                    (validation.summary.time.configurations == 0
-                         ? "no predicted row"
-                         : percentText(mean / 100))}},
-                  streams.err);
+    return refused(Diag::mean_error,
+                   "expected a mean error of at most " +
+                       percentText(options.requireMean / 100) + ", but got " +
+                       (validation.summary.time.configurations == 0
+                            ? "no measured step time"
+                            : percentText(mean / 100)));
   return ExitCode::Done;
 }
 

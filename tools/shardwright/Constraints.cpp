@@ -120,7 +120,7 @@ public:
       int64_t one = 0;
       if (!parseInteger(value, one) || one != 1)
         complain(text, "only " + key + "=1 is supported",
-                 FailureKind::Unsupported);
+                 Diag::unsearched_degree);
       return;
     }
     auto found = std::find_if(
@@ -196,16 +196,14 @@ private:
   void pin(const std::string &text, Field field, int64_t value) {
     Range &range = ranges[static_cast<int>(field)];
     if (range.least == range.most && range.least != value)
-      return complain(text, "the field is already fixed to another value");
+      return complain(text, "the field is already fixed to another value",
+                      Diag::conflicting_flags);
     range = {value, value};
   }
 
-  /// A wrong flag weighs more than one that is not supported.
   void complain(const std::string &text, const std::string &message,
-                FailureKind kind = FailureKind::Usage) {
-    if (failure.messages.empty() || kind == FailureKind::Usage)
-      failure.kind = kind;
-    failure.messages.push_back(flag + " " + text + ": " + message);
+                Diag id = Diag::flag_value) {
+    refuse(failure, id, flag + " " + text + ": " + message);
   }
 
   bool fix;

@@ -53,10 +53,10 @@ void DepfileFlag::add(CLI::App &command) {
 bool DepfileFlag::check(const std::string &output, Failure &failure) const {
   if (path.empty() || !output.empty())
     return true;
-  failure = {FailureKind::Usage,
-             {"--depfile " + path +
-              ": expected an output that is made from the inputs, but got none"}};
-  return false;
+  return refuse(failure, Diag::missing_output,
+                "--depfile " + path +
+                    ": expected an output that is made from the inputs, but "
+                    "got none");
 }
 
 bool DepfileFlag::write(const std::string &output,

@@ -39,21 +39,19 @@ bool checkExpectation(const std::string &file, double tolerance,
   if (!readText(file, text, failure))
     return false;
   const Json then = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!then.is_object()) {
-    failure = {FailureKind::Input,
-               {file + ": expected a report of predict --json, but it is no "
-                       "JSON object"}};
-    return false;
-  }
-  failure = {FailureKind::No, {}};
+  if (!then.is_object())
+    return refuse(failure, Diag::not_json,
+                  file + ": expected a report of predict --json, but it is no "
+                         "JSON object");
   for (const auto &[key, what, write] : quantities) {
     // A bound keeps the text of the value short, and the cast to bytes sound.
     if (!then.contains(key) || !then[key].is_number() ||
         !(then[key].get<double>() > 0 && then[key].get<double>() < 1e18)) {
-      failure = {FailureKind::Input,
-                 {file + "#/" + key +
-                  ": expected a positive number, as predict --json writes it"}};
-      return false;
+      failure = {};
+      return refuse(
+          failure, Diag::wrong_value,
+          file + "#/" + key +
+              ": expected a positive number, as predict --json writes it");
     }
     const double wanted = then[key], got = now[key].is_number()
                                                ? now[key].get<double>()
@@ -63,7 +61,8 @@ bool checkExpectation(const std::string &file, double tolerance,
       continue;
     char within[32];
     std::snprintf(within, sizeof within, "%g %%", tolerance);
-    failure.messages.push_back(
+    refuse(
+        failure, Diag::expectation,
         file + ": expected " + what + " within " + within + " of " +
         write(wanted) + ", but got " +
         (std::isfinite(got) ? write(got) + " (" + signedPercent(moved) + ")"

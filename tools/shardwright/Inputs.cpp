@@ -20,12 +20,6 @@ using namespace cost;
 
 namespace {
 
-bool fail(Failure &failure, FailureKind kind, std::string message) {
-  failure.kind = kind;
-  failure.messages.push_back(std::move(message));
-  return false;
-}
-
 /// A word that cannot be a shipped name is a path.
 bool looksLikePath(const std::string &name) {
   return name.find('/') != std::string::npos ||
@@ -74,20 +68,20 @@ std::string nearest(const std::string &word,
 bool readText(const std::string &path, std::string &text, Failure &failure) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error))
-    return fail(failure, FailureKind::Input,
+    return refuse(failure, Diag::file_unreadable,
                 path + ": expected a file, but it is a folder");
   if (!std::filesystem::exists(path, error) && !error)
-    return fail(failure, FailureKind::Input,
+    return refuse(failure, Diag::file_unreadable,
                 path + ": expected a file, but it does not exist");
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file)
-    return fail(failure, FailureKind::Input,
+    return refuse(failure, Diag::file_unreadable,
                 path + ": cannot read: " + std::strerror(errno));
   std::ostringstream content;
   content << file.rdbuf();
   if (file.bad())
-    return fail(failure, FailureKind::Input,
+    return refuse(failure, Diag::file_unreadable,
                 path + ": cannot read: " + std::strerror(errno));
   text = content.str();
   return true;
@@ -110,7 +104,7 @@ bool writeText(const std::string &path, const std::string &text,
   if (file)
     file << text << std::flush;
   if (!file)
-    return fail(failure, FailureKind::Usage,
+    return refuse(failure, Diag::output_unwritable,
                 path + ": cannot write: " +
                     (errno ? std::strerror(errno) : "unknown error"));
   file.close();
@@ -118,7 +112,7 @@ bool writeText(const std::string &path, const std::string &text,
     fs::rename(target, whole, error);
     if (error) {
       fs::remove(target);
-      return fail(failure, FailureKind::Usage,
+      return refuse(failure, Diag::output_unwritable,
                   path + ": cannot write: " + error.message());
     }
   }
@@ -134,12 +128,12 @@ bool checkOutputs(const std::vector<std::string> &outputs,
     if (output.empty())
       continue;
     if (fs::is_directory(output, error))
-      return fail(failure, FailureKind::Usage,
+      return refuse(failure, Diag::output_unwritable,
                   output + ": cannot write: Is a directory");
     for (size_t other = 0; other < i; ++other)
       if (fs::path(outputs[other]).lexically_normal() ==
           fs::path(output).lexically_normal())
-        return fail(failure, FailureKind::Usage,
+        return refuse(failure, Diag::output_twice,
                     output + ": expected a file for each output, but got it "
                              "twice");
     for (const std::string &input : inputs)
@@ -148,7 +142,7 @@ bool checkOutputs(const std::vector<std::string> &outputs,
             fs::path(input) / "params.json"})
         if (!input.empty() && fs::exists(file, error) &&
             fs::equivalent(file, output, error))
-          return fail(failure, FailureKind::Usage,
+          return refuse(failure, Diag::output_is_input,
                       output + ": expected an output that is no input, but it "
                                "is read as " +
                           file.string());
@@ -171,7 +165,7 @@ bool loadCluster(const std::string &name, Cluster &cluster, Failure &failure) {
     file = name + ".json";
   } else if (!looksLikePath(name) && !std::filesystem::exists(name)) {
     std::vector<std::string> names = shippedHardwareNames();
-    return fail(failure, FailureKind::Usage,
+    return refuse(failure, Diag::unknown_cluster,
                 "--cluster " + name + ": expected a cluster file or one of " +
                     joined(names) + nearest(name, names));
   } else if (!readText(name, text, failure)) {
@@ -200,7 +194,7 @@ bool loadProfile(const std::string &name, Profile &profile, Failure &failure) {
     file = name + ".json";
   } else if (!looksLikePath(name) && !std::filesystem::exists(name)) {
     std::vector<std::string> names = shippedProfileNames();
-    return fail(failure, FailureKind::Usage,
+    return refuse(failure, Diag::unknown_profile,
                 "--profile " + name + ": expected a profile file or one of " +
                     joined(names) + nearest(name, names));
   } else if (!readText(name, text, failure)) {

@@ -5,8 +5,10 @@
 namespace shardwright::tools {
 
 ExitCode report(const cost::Failure &failure, std::ostream &err) {
-  for (const std::string &message : failure.messages)
-    err << "shardwright: error: " << message << "\n";
+  for (const cost::Message &message : failure.messages)
+    err << "shardwright: error: " << message.tagged() << "\n";
+  for (const std::string &text : failure.notes)
+    note(text, err);
   if (failure.messages.empty())
     err << "shardwright: internal error: a failure without a message\n";
   return failure.messages.empty() ? ExitCode::Bug : exitCode(failure.kind);

@@ -82,10 +82,9 @@ bool parseLayers(const std::string &text, std::vector<int64_t> &layers) {
 bool planFromFlags(const PlanFlags &flags, const Program &program,
                    const Plan &base, int64_t gpus, int64_t clusterRanks,
                    int64_t globalBatch, Plan &plan, Failure &failure) {
-  failure.kind = FailureKind::Usage;
   const size_t before = failure.messages.size();
-  auto complain = [&](const std::string &message) {
-    failure.messages.push_back(message);
+  auto complain = [&](const std::string &message, Diag id = Diag::flag_value) {
+    refuse(failure, id, message);
   };
   Candidate candidate;
   candidate.tp = std::max<int64_t>(flags.tp, 1);
@@ -102,7 +101,7 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   int64_t model = 0; // ranks of one model replica
   if (__builtin_mul_overflow(candidate.tp, candidate.pp, &model) ||
       model > int64_t(1) << 31) {
-    complain(product + ": too many ranks");
+    complain(product + ": too many ranks", Diag::degrees_fill_devices);
     return false;
   }
   if (gpus == 0 && flags.dp == 0)
@@ -112,13 +111,15 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   candidate.dp = flags.dp;
   if (flags.dp == 0 && gpus % model != 0)
     complain("expected tp * pp to divide the " + std::to_string(gpus) +
-             " GPUs, but got " + product + " = " + std::to_string(model));
+                 " GPUs, but got " + product + " = " + std::to_string(model),
+             Diag::degrees_fill_devices);
   if (flags.dp == 0)
     candidate.dp = std::max<int64_t>(gpus / model, 1);
   else if (flags.dp > gpus / model || flags.dp * model != gpus)
     complain("expected tp * pp * dp to equal the " + std::to_string(gpus) +
-             " GPUs, but got " + product + " x " + std::to_string(flags.dp) +
-             " DP");
+                 " GPUs, but got " + product + " x " +
+                 std::to_string(flags.dp) + " DP",
+             Diag::degrees_fill_devices);
   if (!flags.schedule.empty() &&
       !parseSchedule(flags.schedule, candidate.schedule))
     complain("--schedule " + flags.schedule + ": expected one of " +
@@ -161,7 +162,9 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
                                  : defaultGlobalBatch(gpus, base.sequence);
   if (candidate.pp > program.layers && layers.empty()) {
     complain("--pp " + std::to_string(candidate.pp) + ": expected at most one "
-             "stage a layer (" + std::to_string(program.layers) + ")");
+             "stage a layer (" + std::to_string(program.layers) + ")",
+             Diag::pp_at_most_layers);
+    failure.kind = FailureKind::Usage;
     return false;
   }
   plan = planAt(program, from, candidate);
@@ -184,10 +187,9 @@ bool loadPlan(const std::string &path, const std::string &model, Plan &plan,
     return false;
   if (plan.modelName.empty() || plan.modelName == spec.name)
     return true;
-  failure = {FailureKind::Input,
-             {path + "#/model/name: expected a plan of '" + spec.name +
-              "', but got one of '" + plan.modelName + "'"}};
-  return false;
+  return refuse(failure, Diag::model_matches,
+                path + "#/model/name: expected a plan of '" + spec.name +
+                    "', but got one of '" + plan.modelName + "'");
 }
 
 void warnOfCluster(const std::string &path, const Plan &plan,
@@ -209,8 +211,8 @@ bool requireLegal(const std::string &what, const Program &program,
                      ? FailureKind::Unsupported
                      : kind;
   for (const Violation &violation : violations)
-    failure.messages.push_back((what.empty() ? "" : what + ": ") +
-                               violation.message);
+    failure.messages.emplace_back(
+        violation.id, (what.empty() ? "" : what + ": ") + violation.message);
   return false;
 }
 

@@ -103,20 +103,20 @@ void SearchFlags::add(CLI::App &command) {
 
 bool readQuestion(const std::string &model, const QuestionFlags &flags,
                   int64_t sequence, Question &question, Failure &failure) {
-  failure.kind = FailureKind::Usage;
   Bytes limit;
   DTypes dtypes;
   if (!flags.memoryLimit.empty() && !parseBytes(flags.memoryLimit, limit))
-    failure.messages.push_back("--memory-limit " + flags.memoryLimit +
-                               ": expected a size such as 70GiB");
+    refuse(failure, Diag::flag_value,
+           "--memory-limit " + flags.memoryLimit +
+               ": expected a size such as 70GiB");
   if (!flags.dtype.empty() && !parseDTypes(flags.dtype, dtypes))
-    failure.messages.push_back("--dtype " + flags.dtype +
-                               ": expected bf16, f32 or f64");
+    refuse(failure, Diag::flag_value,
+           "--dtype " + flags.dtype + ": expected bf16, f32 or f64");
   question.framework = frameworkOfProfile(flags.profile);
   if (!flags.runsOn.empty() && !parseFramework(flags.runsOn, question.framework))
-    failure.messages.push_back("--runs-on " + flags.runsOn +
-                               ": expected native, megatron-core, torchtitan "
-                               "or deepspeed");
+    refuse(failure, Diag::flag_value,
+           "--runs-on " + flags.runsOn +
+               ": expected native, megatron-core, torchtitan or deepspeed");
   if (!failure.messages.empty())
     return false;
   if (!loadModel(model, sequence ? sequence : flags.sequence, question.model,
@@ -137,13 +137,11 @@ bool readQuestion(const std::string &model, const QuestionFlags &flags,
     base.dtypes = dtypes;
   else if (hardware.device.peakOf(base.dtypes.compute).count() <= 0)
     parseDTypes("f32", base.dtypes); // the device has no 16-bit arithmetic
-  if (hardware.device.peakOf(base.dtypes.compute).count() <= 0) {
-    failure.kind = FailureKind::Unsupported;
-    failure.messages.push_back("--dtype " + flags.dtype + ": '" +
-                               hardware.device.name + "' has no rate for " +
-                               std::string(name(base.dtypes.compute)));
-    return false;
-  }
+  if (hardware.device.peakOf(base.dtypes.compute).count() <= 0)
+    return refuse(failure, Diag::no_rate_for_dtype,
+                  "--dtype " + flags.dtype + ": '" + hardware.device.name +
+                      "' has no rate for " +
+                      std::string(name(base.dtypes.compute)));
   question.memoryLimit =
       flags.memoryLimit.empty() ? hardware.device.usable : limit;
   return true;
@@ -186,13 +184,13 @@ void tryMoreGpus(const Question &question, SearchAnswer &answer) {
 }
 
 /// Distinct messages of the rules that reject every mesh, in order.
-std::vector<std::string> brokenRules(const SearchResult &result) {
-  std::vector<std::string> messages;
+std::vector<Message> brokenRules(const SearchResult &result) {
+  std::vector<Message> messages;
   std::set<std::string> seen;
   for (const RejectedFamily &family : result.rejected)
     for (const Violation &violation : family.violations)
       if (seen.insert(violation.message).second)
-        messages.push_back(violation.message);
+        messages.emplace_back(violation.id, violation.message);
   return messages;
 }
 
@@ -205,47 +203,49 @@ std::string numbers(const std::vector<int64_t> &values) {
 
 } // namespace
 
-std::vector<std::string> whyNothing(const Question &question,
-                                    const SearchAnswer &answer) {
+Failure whyNothing(const Question &question, const SearchAnswer &answer) {
   const Program &program = question.model.program;
   const int64_t gpus = answer.options.gpus;
-  std::vector<std::string> lines;
+  Failure failure;
+  auto &notes = failure.notes;
   if (answer.smallest) {
     const RankedPlan &plan = *answer.smallest;
     size_t stage = 0;
     fullestStage(plan.estimate, stage);
     Bytes missing = plan.memory - answer.options.memoryLimit + Bytes(1);
-    lines.push_back("no plan fits: the smallest needs " +
-                    bytesText(plan.memory) + " on a rank of stage " +
-                    std::to_string(stage) + ", and " +
-                    bytesText(answer.options.memoryLimit) + " are usable");
-    lines.push_back("the smallest: " + planText(program, plan.plan));
-    lines.push_back("to fit, it must shed " + bytesText(missing) +
+    refuse(failure, Diag::no_plan_fits,
+           "no plan fits: the smallest needs " + bytesText(plan.memory) +
+               " on a rank of stage " + std::to_string(stage) + ", and " +
+               bytesText(answer.options.memoryLimit) + " are usable");
+    notes.push_back("the smallest: " + planText(program, plan.plan));
+    notes.push_back("to fit, it must shed " + bytesText(missing) +
                     " a rank: more GPUs, a shorter sequence, a smaller model, "
                     "or fewer --fix");
     if (answer.onMoreGpus)
-      lines.push_back("on " + std::to_string(answer.gpusThatFit) +
+      notes.push_back("on " + std::to_string(answer.gpusThatFit) +
                       " GPUs a plan fits: " +
                       planText(program, answer.onMoreGpus->plan));
-    return lines;
+    return failure;
   }
   if (!answer.result.counters.proven) {
-    lines.push_back("no plan was found before the search was stopped");
-    return lines;
+    refuse(failure, Diag::search_stopped,
+           "no plan was found before the search was stopped");
+    return failure;
   }
-  std::vector<std::string> rules = brokenRules(answer.result);
+  std::vector<Message> rules = brokenRules(answer.result);
   if (rules.empty()) {
-    lines.push_back("no mesh of " + std::to_string(gpus) +
-                    " GPUs obeys --fix and --max: tp * pp * dp must be " +
-                    std::to_string(gpus) + ", whose divisors are " +
-                    numbers(divisors(gpus)) +
-                    ", and microbatch * dp must divide the global batch of " +
-                    std::to_string(answer.options.globalBatch));
-    return lines;
+    refuse(failure, Diag::no_mesh,
+           "no mesh of " + std::to_string(gpus) +
+               " GPUs obeys --fix and --max: tp * pp * dp must be " +
+               std::to_string(gpus) + ", whose divisors are " +
+               numbers(divisors(gpus)) +
+               ", and microbatch * dp must divide the global batch of " +
+               std::to_string(answer.options.globalBatch));
+    return failure;
   }
-  lines.push_back("no plan is legal:");
-  lines.insert(lines.end(), rules.begin(), rules.end());
-  return lines;
+  refuse(failure, Diag::no_plan_is_legal, "no plan is legal:");
+  failure.messages.insert(failure.messages.end(), rules.begin(), rules.end());
+  return failure;
 }
 
 namespace {

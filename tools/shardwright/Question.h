@@ -70,9 +70,8 @@ bool answer(Question &question, const QuestionFlags &flags,
             const SearchFlags &search, Streams streams, SearchAnswer &answer,
             cost::Failure &failure);
 
-/// Why there is no plan and what would have to change, in lines for people.
-std::vector<std::string> whyNothing(const Question &question,
-                                    const SearchAnswer &answer);
+/// Why there is no plan and what would have to change.
+cost::Failure whyNothing(const Question &question, const SearchAnswer &answer);
 
 } // namespace shardwright::tools
 

@@ -159,8 +159,8 @@ TEST_CASE("dtypes that a target cannot run are unsupported, not wrong") {
     options.target = target;
     const cost::Failure failure = refusal(options);
     CHECK(failure.kind == cost::FailureKind::Unsupported);
-    INFO(failure.messages[0]);
-    CHECK(failure.messages[0].find(text) != std::string::npos);
+    INFO(failure.messages[0].text);
+    CHECK(failure.messages[0].text.find(text) != std::string::npos);
   };
   plan.dtypes.compute = cost::DType::F16;
   refused("host", "/dtypes/compute: expected f32, f64 or bf16");
@@ -222,8 +222,8 @@ TEST_CASE("wrong inputs are named, and leave no output behind") {
     options.output = output;
     const cost::Failure failure = refusal(options);
     CHECK(failure.kind == kind);
-    INFO(failure.messages[0]);
-    CHECK(failure.messages[0].find(text) != std::string::npos);
+    INFO(failure.messages[0].text);
+    CHECK(failure.messages[0].text.find(text) != std::string::npos);
     CHECK_FALSE(std::filesystem::exists(output));
   };
   cost::Plan plan = planFor(model);

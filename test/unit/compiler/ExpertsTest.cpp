@@ -157,7 +157,7 @@ Program programOf(const std::string &text, int64_t sequence) {
   Program program;
   bool good = parseHfConfig(text, "config.json", spec, failure) &&
               programFromSpec(spec, sequence, program, failure);
-  INFO((failure.messages.empty() ? "" : failure.messages[0]));
+  INFO((failure.messages.empty() ? "" : failure.messages[0].text));
   REQUIRE(good);
   return program;
 }

@@ -16,7 +16,7 @@ ModelSpec accepted(const std::string &text) {
   ModelSpec spec;
   cost::Failure failure;
   bool good = parseHfConfig(text, "config.json", spec, failure);
-  INFO((failure.messages.empty() ? text : failure.messages[0]));
+  INFO((failure.messages.empty() ? text : failure.messages[0].text));
   REQUIRE(good);
   return spec;
 }

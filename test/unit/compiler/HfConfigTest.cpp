@@ -54,7 +54,7 @@ ModelSpec accepted(const std::string &text) {
   ModelSpec spec;
   cost::Failure failure;
   bool good = parseHfConfig(text, "some/folder/config.json", spec, failure);
-  INFO((failure.messages.empty() ? "" : failure.messages[0]));
+  INFO((failure.messages.empty() ? "" : failure.messages[0].text));
   REQUIRE(good);
   return spec;
 }
@@ -260,7 +260,7 @@ TEST_CASE("files and folders") {
       return spec.name;
     CHECK(failure.kind == cost::FailureKind::Input);
     REQUIRE(failure.messages.size() == 1);
-    return failure.messages[0];
+    return failure.messages[0].text;
   };
   CHECK(read((root / "tiny").string())
             .find("expected a folder with a config.json") != std::string::npos);

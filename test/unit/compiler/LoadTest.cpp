@@ -18,7 +18,7 @@ Program programOf(const std::string &text, int64_t sequence = 64) {
   Program program;
   bool good = parseHfConfig(text, "config.json", spec, failure) &&
               programFromSpec(spec, sequence, program, failure);
-  INFO((failure.messages.empty() ? "" : failure.messages[0]));
+  INFO((failure.messages.empty() ? "" : failure.messages[0].text));
   REQUIRE(good);
   return program;
 }
@@ -254,7 +254,7 @@ TEST_CASE("a program survives its file") {
     Failure failure;
     std::string json = programJson(program);
     bool good = readProgram(json, "program.json", copy, failure);
-    INFO((failure.messages.empty() ? "" : failure.messages[0]));
+    INFO((failure.messages.empty() ? "" : failure.messages[0].text));
     REQUIRE(good);
     CHECK(copy == program);
     CHECK(programJson(programOf(text, 24)) == json);

@@ -27,12 +27,12 @@ Jit::Jit(Module &module,
   cost::Failure failure;
   auto machine = makeTargetMachine(kDefaultCpu, failure);
   if (!machine)
-    throw std::runtime_error(failure.messages.front());
+    throw std::runtime_error(failure.messages.front().text);
   setTarget(module, *machine);
   optimize(module, *machine);
   SmallVector<char, 0> object;
   if (!emitObject(module, *machine, object, failure))
-    throw std::runtime_error(failure.messages.front());
+    throw std::runtime_error(failure.messages.front().text);
   jit = check(orc::LLJITBuilder().create());
   for (const char *library : {"libmvec.so.1", "libm.so.6"})
     jit->getMainJITDylib().addGenerator(

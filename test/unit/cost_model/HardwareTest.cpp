@@ -33,7 +33,7 @@ std::string refusal(const std::string &text) {
   REQUIRE_FALSE(readHardware(text, "c.json", hardware, failure));
   REQUIRE(failure.kind == FailureKind::Input);
   REQUIRE_FALSE(failure.messages.empty());
-  return failure.messages.front();
+  return failure.messages.front().text;
 }
 
 } // namespace

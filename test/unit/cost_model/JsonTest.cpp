@@ -181,7 +181,7 @@ TEST_CASE("a program survives its text") {
     Program read;
     Failure failure;
     bool good = readProgram(text, "program.json", read, failure);
-    INFO((failure.messages.empty() ? "" : failure.messages[0]));
+    INFO((failure.messages.empty() ? "" : failure.messages[0].text));
     REQUIRE(good);
     CHECK(read == program);
     CHECK(programJson(read) == text);
@@ -199,7 +199,7 @@ TEST_CASE("a program that refers to what is not there is refused") {
     Program program;
     Failure failure;
     REQUIRE_FALSE(readProgram(text, "m.json", program, failure));
-    return failure.messages.at(0);
+    return failure.messages.at(0).text;
   };
   CHECK(message("[[\"mlp\", 1]]", "[[\"moe\", 1]]") ==
         "m.json#/stack/0: expected [kind, count], but got [\"moe\",1]");
@@ -262,6 +262,6 @@ TEST_CASE("nesting that would end the stack of a printer is refused") {
   Failure failure;
   REQUIRE_FALSE(readPlan(nested, "deep.json", plan, failure));
   REQUIRE(failure.messages.size() == 1);
-  CHECK(failure.messages[0] == "deep.json: not JSON: expected at most 64 levels "
+  CHECK(failure.messages[0].text == "deep.json: not JSON: expected at most 64 levels "
                                "of nesting, but got more");
 }

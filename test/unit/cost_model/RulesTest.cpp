@@ -262,7 +262,7 @@ TEST_CASE("every rule has one accepted and one rejected plan") {
     ours += native; // others: "frameworks run what is in their code"
     CHECK(tested.count(std::string(rule.name)) == native);
     CHECK_FALSE(rule.formula.empty());
-    CHECK_FALSE(rule.reason.empty());
+    CHECK_FALSE(rule.cause.empty());
   }
   CHECK(tested.size() == ours);
 }

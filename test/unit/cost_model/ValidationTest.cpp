@@ -307,7 +307,7 @@ TEST_CASE("unknown, missing and duplicate keys of a row are errors") {
     std::vector<ValidationRow> rows;
     Failure failure;
     REQUIRE_FALSE(readValidationRows(text, "r.jsonl", rows, failure));
-    return failure.messages.front();
+    return failure.messages.front().text;
   };
   CHECK(refusal(edited(line(), "\"grade\"", "\"class\": 1, \"grade\"")) ==
         "r.jsonl:1#/class: unknown key");
