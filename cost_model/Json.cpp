@@ -81,7 +81,11 @@ void readParallel(JsonObject parallel, Plan &plan) {
   plan.etp = parallel.integer("etp", 1, maxDegree);
   plan.sp = parallel.boolean("sp");
   plan.zero = static_cast<int>(parallel.integer("zero", 0, 3));
-  expectValue(parallel, "cp_kind", "none");
+  const json &cpKind = parallel.at("cp_kind");
+  const bool known = cpKind == "ring" || cpKind == "all_gather" ||
+                     cpKind == "ulysses";
+  expectValue(parallel, "cp_kind", "none",
+              known ? Diag::cp_supported : Diag::wrong_value);
   plan.zeroRanks = shardAxis(plan, parallel.at("zero_axes"));
   expectValue(parallel, "zero_axes", zeroAxes(plan));
   parallel.finish();

@@ -1,5 +1,5 @@
 #include "cost_model/Rules.h"
-#include "cost_model/Json.h"
+#include "cost_model/ModelDigest.h"
 #include "cost_model/RuleCheck.h"
 
 #include <algorithm>
@@ -32,17 +32,21 @@ using Check = RuleCheck;
 
 void checkModelMatches(Check &check, ModelCheck how) {
   const Plan &plan = check.plan;
-  if (!plan.modelName.empty() && plan.modelName != check.program.name)
-    check.fail("expected the model of the plan to be '" + check.program.name +
-                   "', but got '" + plan.modelName + "'",
-               {check.program.name});
-  if (how == ModelCheck::NameOnly || plan.modelSha256.empty())
+  if (how == ModelCheck::NameOnly || plan.modelSha256.empty()) {
+    if (!plan.modelName.empty() && plan.modelName != check.program.name)
+      check.fail("expected the model of the plan to be '" +
+                     check.program.name + "', but got '" + plan.modelName + "'",
+                 {check.program.name});
     return;
-  std::string digest = sha256(programJson(check.program));
+  }
+  // The digest decides: a folder may be renamed.
+  std::string digest = modelDigest(check.program);
   if (plan.modelSha256 != digest)
     check.fail("expected the model's sha256 in the plan to be " + digest +
                    ", but got '" + plan.modelSha256 +
-                   "': the plan was made for another model",
+                   "': the plan was made for another model ('" +
+                   plan.modelName + "'), or for another batch.sequence than " +
+                   std::to_string(plan.sequence),
                {digest});
 }
 
@@ -78,6 +82,10 @@ void checkMesh(Check &check) {
   const std::vector<MeshAxis> wanted = meshOf(plan);
   if (plan.mesh == wanted)
     return;
+  Plan undivided = plan;
+  undivided.cp = 1;
+  if (plan.cp > 1 && plan.mesh == meshOf(undivided))
+    return; // rule cp_supported speaks of it
   auto show = [](const std::vector<MeshAxis> &mesh) {
     std::string text = "[";
     for (const MeshAxis &axis : mesh)

@@ -46,8 +46,14 @@ bool loadProgram(const std::string &path, int64_t sequence,
   if (!readHfConfig(path, spec, failure) ||
       !chooseSequence(spec, sequence, chosen, failure))
     return false;
-  if (notes)
+  if (notes) {
     notes->insert(notes->end(), spec.notes.begin(), spec.notes.end());
+    if (spec.positions > 0 && chosen > spec.positions)
+      notes->push_back("a sequence of " + std::to_string(chosen) +
+                       " tokens is beyond " + spec.keys.positions + " (" +
+                       std::to_string(spec.positions) + " in " + spec.file +
+                       "), for which the model was made");
+  }
   return extractSpec(spec, chosen, program, failure);
 }
 

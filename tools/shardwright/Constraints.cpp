@@ -190,6 +190,10 @@ private:
     if (fix)
       return pin(text, field, number);
     Range &range = ranges[static_cast<int>(field)];
+    if (range.least == range.most && range.least > number)
+      return complain(text,
+                      "--fix pins the field to " + std::to_string(range.least),
+                      Diag::conflicting_flags);
     range.most = std::min(range.most, number);
   }
 

@@ -1,7 +1,7 @@
 #include "tools/shardwright/Inputs.h"
 
 #include "compiler/Driver/Load.h"
-#include "cost_model/Json.h"
+#include "cost_model/ModelDigest.h"
 #include "cost_model/Sha256.h"
 
 #include <algorithm>
@@ -13,6 +13,9 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace shardwright::tools {
 
@@ -94,6 +97,16 @@ bool writeText(const std::string &path, const std::string &text,
   std::error_code error;
   fs::file_status status = fs::status(path, error);
   bool replace = !fs::exists(status) || fs::is_regular_file(status);
+  // Opening a pipe waits for a reader, who may never come.
+  int pipe = -1;
+  if (fs::is_fifo(status)) {
+    pipe = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (pipe < 0)
+      return refuse(failure, Diag::output_unwritable,
+                    path + ": cannot write: " +
+                        (errno == ENXIO ? "a pipe that nobody reads"
+                                        : std::strerror(errno)));
+  }
   // A link keeps pointing: the file behind it is the one that is replaced.
   fs::path whole = path;
   for (int links = 0; links < 40 && fs::is_symlink(whole, error); ++links)
@@ -103,11 +116,16 @@ bool writeText(const std::string &path, const std::string &text,
   std::ofstream file(target, std::ios::binary | std::ios::trunc);
   if (file)
     file << text << std::flush;
-  if (!file)
+  if (!file) {
+    if (pipe >= 0)
+      ::close(pipe);
     return refuse(failure, Diag::output_unwritable,
                 path + ": cannot write: " +
                     (errno ? std::strerror(errno) : "unknown error"));
+  }
   file.close();
+  if (pipe >= 0)
+    ::close(pipe); // held until here, so that the reader sees one writer
   if (replace) {
     fs::rename(target, whole, error);
     if (error) {
@@ -154,7 +172,7 @@ bool loadModel(const std::string &path, int64_t sequence, Model &model,
                Failure &failure) {
   if (!loadProgram(path, sequence, model.program, failure, &model.notes))
     return false;
-  model.sha256 = sha256(programJson(model.program));
+  model.sha256 = modelDigest(model.program);
   return true;
 }
 

@@ -187,6 +187,13 @@ bool loadPlan(const std::string &path, const std::string &model, Plan &plan,
     return false;
   if (plan.modelName.empty() || plan.modelName == spec.name)
     return true;
+  // Another name may be another folder. Asked here, as another model may not
+  // even take the sequence of the plan.
+  Model renamed;
+  Failure ignored;
+  if (loadModel(model, plan.sequence, renamed, ignored) &&
+      renamed.sha256 == plan.modelSha256)
+    return true;
   return refuse(failure, Diag::model_matches,
                 path + "#/model/name: expected a plan of '" + spec.name +
                     "', but got one of '" + plan.modelName + "'");

@@ -1,6 +1,7 @@
 //===- main.cpp - The shardwright tool ------------------------------------===//
 
 #include "tools/shardwright/Command.h"
+#include "tools/shardwright/Inputs.h"
 
 #include <CLI/CLI.hpp>
 
@@ -8,6 +9,7 @@
 #include <iostream>
 
 using namespace shardwright::tools;
+using shardwright::cost::Diag;
 
 namespace {
 
@@ -20,9 +22,39 @@ ExitCode parseProblem(const CLI::App &app, const CLI::ParseError &error) {
   std::string verb;
   for (const CLI::App *sub : app.get_subcommands())
     verb = " " + sub->get_name();
-  std::cerr << "shardwright: error: " << error.what() << "\n"
-            << "try `shardwright" << verb << " --help`\n";
-  return ExitCode::Usage;
+  const std::string what = error.what();
+  shardwright::cost::Failure failure;
+  // CLI11 has one class for too few and too many values, and words for each.
+  if (what.find("At Most 1 required but received") != std::string::npos)
+    refuse(failure, Diag::repeated_flag,
+           what.substr(0, what.find(':')) +
+               ": expected one value, but got it more than once");
+  else
+    refuse(failure, Diag::wrong_flag, what);
+  failure.notes.push_back("try `shardwright" + verb + " --help`");
+  return report(failure, std::cerr);
+}
+
+/// Whether the first word, if it is none of our flags, is a verb.
+bool checkVerb(const CLI::App &app, int argc, char **argv,
+               shardwright::cost::Failure &failure) {
+  if (argc < 2 || argv[1][0] == '-')
+    return true;
+  std::vector<std::string> verbs;
+  for (const CLI::App *sub : app.get_subcommands([](const CLI::App *sub) {
+         return !sub->get_group().empty() || !sub->get_name().empty();
+       })) {
+    if (sub->get_name() == argv[1])
+      return true;
+    if (!sub->get_group().empty()) // else hidden from people
+      verbs.push_back(sub->get_name());
+  }
+  std::string list;
+  for (const std::string &verb : verbs)
+    list += (list.empty() ? "" : ", ") + verb;
+  return refuse(failure, Diag::unknown_verb,
+                "expected one of " + list + ", but got '" +
+                    std::string(argv[1]) + "'" + nearest(argv[1], verbs));
 }
 
 ExitCode run(int argc, char **argv) {
@@ -53,8 +85,12 @@ ExitCode run(int argc, char **argv) {
   addSweep(app, streams, exitCode);
   addCompile(app, streams, exitCode);
   addValidate(app, streams, exitCode);
+  addDiagnostics(app, streams, exitCode);
   addCompletion(app, streams, exitCode);
   addMan(app, streams, exitCode);
+  shardwright::cost::Failure failure;
+  if (!checkVerb(app, argc, argv, failure))
+    return report(failure, std::cerr);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
@@ -62,8 +98,8 @@ ExitCode run(int argc, char **argv) {
   }
   std::cout.flush();
   if (!std::cout && exitCode == ExitCode::Done) {
-    std::cerr << "shardwright: error: stdout: cannot write\n";
-    return ExitCode::Usage;
+    refuse(failure, Diag::output_unwritable, "stdout: cannot write");
+    return report(failure, std::cerr);
   }
   return exitCode;
 }

@@ -2,6 +2,7 @@
 #include "compiler/Driver/Compile.h"
 #include "compiler/Driver/Load.h"
 #include "cost_model/Json.h"
+#include "cost_model/ModelDigest.h"
 #include "cost_model/Plan.h"
 
 #include "llvm/Object/ObjectFile.h"
@@ -52,7 +53,7 @@ cost::Plan planFor(const Model &model, int64_t dp = 1, int64_t tp = 1,
                    int64_t pp = 1, int64_t batch = 8) {
   cost::Plan plan;
   plan.modelName = model.program.name;
-  plan.modelSha256 = cost::sha256(cost::programJson(model.program));
+  plan.modelSha256 = cost::modelDigest(model.program);
   plan.clusterName = "host";
   plan.dp = dp;
   plan.tp = tp;

@@ -1,5 +1,6 @@
 #include "SmallPrograms.h"
 #include "cost_model/Json.h"
+#include "cost_model/ModelDigest.h"
 #include "cost_model/Rules.h"
 
 #include <catch2/catch.hpp>
@@ -44,7 +45,7 @@ const std::vector<Case> &cases() {
        [](P, Q p) { p.microBatch = 0; },
        "expected micro batch >= 1, but got 0", {}},
       {"model_matches",
-       [](P m, Q p) { p.modelSha256 = sha256(programJson(m)); },
+       [](P m, Q p) { p.modelSha256 = modelDigest(m); },
        [](P, Q p) { p.modelName = "other"; }, "but got 'other'",
        {"small-llama"}},
       {"sequence_matches", [](P, Q) {}, [](P, Q p) { p.sequence = 32; },
@@ -296,6 +297,11 @@ TEST_CASE("the model's digest is compared unless the caller knows better") {
   CHECK(checkPlan(program(), p, ModelCheck::NameOnly).empty());
   p.modelSha256 = "";
   CHECK(checkPlan(program(), p).empty());
+  // A copy under another name is the same model.
+  p.modelSha256 = modelDigest(program());
+  Program renamed = program();
+  renamed.name = "copy";
+  CHECK(checkPlan(renamed, p).empty());
 }
 
 TEST_CASE("a legal plan can be planned, whatever the degrees") {

@@ -1,0 +1,89 @@
+//===- CommandDiagnostics.cpp - The catalogue of refusals -----------------===//
+
+#include "cost_model/Diagnostics.h"
+#include "tools/shardwright/Command.h"
+#include "tools/shardwright/Inputs.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <memory>
+#include <ostream>
+
+namespace shardwright::tools {
+
+using namespace cost;
+
+namespace {
+
+struct DiagnosticsOptions {
+  std::string name;
+  bool json = false, markdown = false;
+};
+
+nlohmann::ordered_json entryJson(const Diagnostic &entry) {
+  return {{"name", entry.name},       {"section", entry.section},
+          {"exit_code", entry.kind},  {"formula", entry.formula},
+          {"cause", entry.cause},     {"cure", entry.cure}};
+}
+
+void printEntry(const Diagnostic &entry, std::ostream &out) {
+  out << entry.name << " (" << entry.section << ", exit code "
+      << static_cast<int>(entry.kind) << ")\n";
+  if (!entry.formula.empty())
+    out << "  must hold: " << entry.formula << "\n";
+  out << "  cause: " << entry.cause << "\n  cure:  " << entry.cure << "\n";
+}
+
+ExitCode runDiagnostics(const DiagnosticsOptions &options, Streams streams) {
+  std::vector<Diagnostic> entries = diagnostics();
+  if (!options.name.empty()) {
+    const Diagnostic *found = findDiagnostic(options.name);
+    if (!found) {
+      std::vector<std::string> names;
+      for (const Diagnostic &entry : entries)
+        names.emplace_back(entry.name);
+      Failure failure;
+      refuse(failure, Diag::flag_value,
+             "diagnostics " + options.name +
+                 ": expected the name that ends a message in brackets" +
+                 nearest(options.name, names));
+      return report(failure, streams.err);
+    }
+    entries = {*found};
+  }
+  if (options.json) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Diagnostic &entry : entries)
+      list.push_back(entryJson(entry));
+    streams.out << list.dump(2) << "\n";
+  } else if (options.markdown) {
+    streams.out << diagnosticsPage();
+  } else {
+    for (const Diagnostic &entry : entries)
+      printEntry(entry, streams.out);
+  }
+  return ExitCode::Done;
+}
+
+} // namespace
+
+void addDiagnostics(CLI::App &app, Streams streams, ExitCode &exitCode) {
+  auto options = std::make_shared<DiagnosticsOptions>();
+  CLI::App *command = app.add_subcommand(
+      "diagnostics", "Explain a refusal by the name in brackets behind it");
+  command->add_option("name", options->name,
+                      "Name of one entry (default: all of them)");
+  auto *json = command->add_flag("--json", options->json, "Print JSON on stdout");
+  command
+      ->add_flag("--markdown", options->markdown,
+                 "Print the whole catalogue as a page")
+      ->excludes(json);
+  command->footer("Example:\n"
+                  "  shardwright diagnostics heads_divisible_by_tp");
+  command->callback([=, &exitCode] {
+    exitCode = runDiagnostics(*options, streams);
+  });
+}
+
+} // namespace shardwright::tools
