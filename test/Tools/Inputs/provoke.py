@@ -194,7 +194,7 @@ planned("head_on_last_stage", changed(plan, stages=plan["stages"][::-1]))
 planned("zero_supported", changed(plan, parallel__zero=2,
                                   parallel__zero_axes=["dp"]))
 planned("cp_supported", changed(plan, parallel__cp=2))
-planned("chunks_supported", changed(plan, schedule__chunks=2))
+planned("schedule_fits", changed(plan, schedule__chunks=2))
 planned("reduce_equals_grad", changed(plan, dtypes__reduce="bf16"))
 unit = {
     name: "RulesTest.cpp" for name in
