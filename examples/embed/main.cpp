@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
       !readHardware(cluster, argv[2], whole, failure) ||
       !resized(whole, std::stoll(argv[3]), machine, failure) ||
       !readProfile(shippedProfile("native"), "native", profile, failure))
-    return std::cerr << failure.messages.front() << "\n", 4;
+    return std::cerr << failure.messages.front().text << "\n", 4;
 
   Plan base; // what a search leaves as it is
   base.sequence = program.sequence;

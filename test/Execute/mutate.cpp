@@ -61,6 +61,12 @@ int fail(const cost::Failure &failure) {
   return 1;
 }
 
+int fail(cost::Diag id, const std::string &text) {
+  cost::Failure failure;
+  cost::refuse(failure, id, text);
+  return fail(failure);
+}
+
 llvm::json::Object describe(Operation *op, int64_t number) {
   llvm::json::Object entry{
       {"number", number},
@@ -203,9 +209,9 @@ int Mutation::run(int argc, char **argv) {
   const bool changes = how == "delete" || how == "double";
   if (argc != (how == "list" ? 4 : how == "none" ? 5 : 6) ||
       !(changes || how == "list" || how == "none"))
-    return fail({cost::FailureKind::Usage,
-                 {"expected MODEL PLAN (list | none OUTPUT | delete NUMBER "
-                  "OUTPUT | double NUMBER OUTPUT)"}});
+    return fail(cost::Diag::wrong_flag,
+                "expected MODEL PLAN (list | none OUTPUT | delete NUMBER "
+                "OUTPUT | double NUMBER OUTPUT)");
   if (!prepare(argv[1], argv[2]))
     return fail(failure);
   const std::vector<Operation *> collectives = collectivesOf(*module);
@@ -225,10 +231,10 @@ int Mutation::run(int argc, char **argv) {
   } else {
     const int64_t number = std::atoll(argv[4]);
     if (number < 0 || number >= static_cast<int64_t>(collectives.size()))
-      return fail({cost::FailureKind::Usage,
-                   {"expected a number below " +
-                    std::to_string(collectives.size()) + ", but got " +
-                    argv[4]}});
+      return fail(cost::Diag::flag_value,
+                  "expected a number below " +
+                      std::to_string(collectives.size()) + ", but got " +
+                      argv[4]);
     Operation *op = collectives[number];
     if (how == "double") {
       repeat(op);
@@ -251,7 +257,7 @@ int Mutation::run(int argc, char **argv) {
     }
   }
   if (!lower())
-    return fail({cost::FailureKind::Bug, {"lowering failed"}});
+    return fail(cost::Diag::internal_error, "lowering failed");
   if (dropsCall) {
     std::vector<Operation *> calls;
     module->walk([&](rt::AllGatherOp call) { calls.push_back(call); });
