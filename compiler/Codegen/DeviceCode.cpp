@@ -41,9 +41,9 @@ std::unique_ptr<TargetMachine> makeGpuMachine(const GpuArch &arch,
   std::string error;
   const Target *target = TargetRegistry::lookupTarget(triple, error);
   if (!target) {
-    cost::refuse(failure, cost::Diag::unsupported_target,
-               "expected an LLVM with the NVPTX target to compile for CUDA: " +
-                error);
+    cost::refuse(
+        failure, cost::Diag::unsupported_target,
+        "expected an LLVM with the NVPTX target to compile for CUDA: " + error);
     return nullptr;
   }
   TargetOptions options;
@@ -53,7 +53,7 @@ std::unique_ptr<TargetMachine> makeGpuMachine(const GpuArch &arch,
       CodeGenOptLevel::Aggressive));
   if (!machine)
     cost::refuse(failure, cost::Diag::internal_error,
-               "LLVM has no target machine for '" + triple.str() + "'");
+                 "LLVM has no target machine for '" + triple.str() + "'");
   return machine;
 }
 
@@ -77,8 +77,8 @@ bool emitPtx(Module &module, TargetMachine &machine, std::string &ptx,
   for (const Function &function : module)
     if (function.isDeclaration() && !function.isIntrinsic()) {
       cost::refuse(failure, cost::Diag::internal_error,
-               "device code calls '" + function.getName().str() +
-                  "', which it does not define");
+                   "device code calls '" + function.getName().str() +
+                       "', which it does not define");
       return false;
     }
   SmallString<0> text;
@@ -87,7 +87,7 @@ bool emitPtx(Module &module, TargetMachine &machine, std::string &ptx,
   if (machine.addPassesToEmitFile(passes, stream, nullptr,
                                   CodeGenFileType::AssemblyFile)) {
     cost::refuse(failure, cost::Diag::internal_error,
-               "the target machine cannot write PTX");
+                 "the target machine cannot write PTX");
     return false;
   }
   passes.run(module);
@@ -95,9 +95,9 @@ bool emitPtx(Module &module, TargetMachine &machine, std::string &ptx,
   // Instruction selection may turn an operation into a call of a library.
   if (const size_t at = ptx.find(".extern"); at != std::string::npos) {
     cost::refuse(failure, cost::Diag::internal_error,
-               "device code wants '" +
-                ptx.substr(at, ptx.find('\n', at) - at) +
-                "', which it does not define");
+                 "device code wants '" +
+                     ptx.substr(at, ptx.find('\n', at) - at) +
+                     "', which it does not define");
     return false;
   }
   return true;

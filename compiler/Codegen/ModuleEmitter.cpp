@@ -71,7 +71,7 @@ static bool emitPtx(const Generated &generated, const GpuArch &arch,
   llvm::raw_string_ostream stream(invalid);
   if (llvm::verifyModule(device, &stream)) {
     cost::refuse(failure, cost::Diag::internal_error,
-               "invalid device code: " + invalid);
+                 "invalid device code: " + invalid);
     return false;
   }
   optimizeDevice(device, *machine);

@@ -19,8 +19,8 @@ bool readFile(const std::string &path, std::string &text,
   auto file = MemoryBuffer::getFile(path);
   if (!file)
     return cost::refuse(failure, cost::Diag::file_unreadable,
-                        path + ": cannot be read: " +
-                            file.getError().message());
+                        path +
+                            ": cannot be read: " + file.getError().message());
   text = (*file)->getBuffer().str();
   return true;
 }

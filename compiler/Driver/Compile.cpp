@@ -147,9 +147,9 @@ bool Compilation::readArchs() {
   for (const std::string &name : options.gpuArchs) {
     const codegen::GpuArch *arch = codegen::gpuArchNamed(name);
     if (!arch)
-      return refuse(cost::Diag::flag_value,
-                    "--gpu-arch " + name + ": expected one of " +
-                        codegen::gpuArchNames());
+      return refuse(cost::Diag::flag_value, "--gpu-arch " + name +
+                                                ": expected one of " +
+                                                codegen::gpuArchNames());
     for (const codegen::GpuArch &other : archs)
       if (other.capability == arch->capability)
         return refuse(cost::Diag::repeated_flag,
