@@ -45,7 +45,8 @@ void checkModelMatches(Check &check, ModelCheck how) {
     check.fail("expected the model's sha256 in the plan to be " + digest +
                    ", but got '" + plan.modelSha256 +
                    "': the plan was made for another model ('" +
-                   plan.modelName + "'), or for another batch.sequence than " +
+                   plan.modelName + "') than '" + check.program.name +
+                   "', or for another batch.sequence than " +
                    std::to_string(plan.sequence),
                {digest});
 }

@@ -237,10 +237,11 @@ bool Compilation::checkCompiled(const cost::Program &program) {
                       "' cannot be compiled yet (gpipe and 1f1b can); predict "
                       "works");
   if (plan.zero > 1 || plan.zeroRanks > 0)
-    return refuse(cost::FailureKind::Unsupported,
-                  planName + "#/parallel/zero: valid, but only ZeRO 0 and 1 over "
-                             "all data ranks can be compiled yet; predict "
-                             "works");
+    return refuse(cost::Diag::not_compiled_yet,
+                  planName +
+                      "#/parallel/zero: valid, but only ZeRO 0 and 1 over "
+                      "all data ranks can be compiled yet; predict "
+                      "works");
   std::string missing;
   if (program.experts > 0)
     missing = "routed experts";

@@ -250,11 +250,11 @@ ExitCode runExplain(ExplainOptions options, Streams streams) {
                       options.question.asked(question.framework)))
       return report(failure, streams.err);
     if (other.ranks() != plan.ranks() || other.sequence != plan.sequence) {
-      failure = {FailureKind::Usage,
-                 {"--against " + options.against +
-                  ": expected a plan for " + std::to_string(plan.ranks()) +
-                  " GPUs and sequences of " + std::to_string(plan.sequence) +
-                  "; `shardwright diff` compares others"}};
+      refuse(failure, Diag::flag_value,
+             "--against " + options.against + ": expected a plan for " +
+                 std::to_string(plan.ranks()) + " GPUs and sequences of " +
+                 std::to_string(plan.sequence) +
+                 "; `shardwright diff` compares others");
       return report(failure, streams.err);
     }
     plans.push_back(priced("the other", other));
@@ -269,7 +269,7 @@ ExitCode runExplain(ExplainOptions options, Streams streams) {
     if (!answer(question, options.question, narrowed, streams, other, failure))
       return report(failure, streams.err);
     if (other.result.plans.empty()) {
-      failure = {FailureKind::No, whyNothing(question, other)};
+      failure = whyNothing(question, other);
       return report(failure, streams.err);
     }
     plans.push_back(priced("the best of those", other.result.plans[0].plan));

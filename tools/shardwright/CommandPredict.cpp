@@ -115,9 +115,8 @@ bool parseConvention(const std::string &text, FlopsConvention &convention,
     }
     names += (names.empty() ? "" : ", ") + std::string(name(known));
   }
-  failure = {FailureKind::Usage,
-             {"--mfu-convention " + text + ": expected one of " + names}};
-  return false;
+  return refuse(failure, Diag::flag_value,
+                "--mfu-convention " + text + ": expected one of " + names);
 }
 
 /// What was taken because nobody said otherwise.

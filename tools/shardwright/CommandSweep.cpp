@@ -63,7 +63,7 @@ bool ask(const SweepOptions &options, const std::string &model,
   line.sequence = program.sequence;
   line.globalBatch = found.options.globalBatch;
   if (found.result.plans.empty()) {
-    line.planText = whyNothing(question, found).front();
+    line.planText = whyNothing(question, found).messages.front().text;
     return true;
   }
   line.best = found.result.plans.front();
@@ -194,7 +194,8 @@ ExitCode runSweep(SweepOptions options, Streams streams) {
     print(lines, streams.out);
   if (any)
     return ExitCode::Done;
-  failure = {FailureKind::No, {"no question of the sweep has a plan that fits"}};
+  refuse(failure, Diag::no_plan_fits,
+         "no question of the sweep has a plan that fits");
   return report(failure, streams.err);
 }
 

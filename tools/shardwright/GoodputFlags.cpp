@@ -105,10 +105,9 @@ bool answerGoodput(const GoodputFlags &flags, const Program &program,
       preset = flags.failures;
     else if (operations.failuresPerDeviceDay < 0 ||
              operations.failuresPerDeviceDay > 1e4) {
-      failure = {FailureKind::Usage,
-                 {"--failures " + flags.failures +
-                  ": expected failures of a GPU and day from 0 to 10000"}};
-      return false;
+      return refuse(failure, Diag::flag_value,
+                    "--failures " + flags.failures +
+                        ": expected failures of a GPU and day from 0 to 10000");
     }
   } else if (!preset.empty()) {
     assume("failures as in preset " + preset);
@@ -116,10 +115,9 @@ bool answerGoodput(const GoodputFlags &flags, const Program &program,
   if (!preset.empty()) {
     const FailurePreset *found = failurePreset(preset);
     if (!found) {
-      failure = {FailureKind::Usage,
-                 {"--failures " + flags.failures +
-                  ": expected a number or one of " + presetNames()}};
-      return false;
+      return refuse(failure, Diag::flag_value,
+                    "--failures " + flags.failures +
+                        ": expected a number or one of " + presetNames());
     }
     operations.failuresPerDeviceDay = found->perDeviceDay;
     answer.failureSource = found->source;
@@ -139,9 +137,8 @@ bool answerGoodput(const GoodputFlags &flags, const Program &program,
     assume("the file system takes 1 GB/s of every node");
   }
   if (operations.storageWrite.count() < 1) {
-    failure = {FailureKind::Usage,
-               {"--storage: expected at least one byte a second"}};
-    return false;
+    return refuse(failure, Diag::flag_value,
+                  "--storage: expected at least one byte a second");
   }
   if (flags.price >= 0)
     operations.pricePerDeviceHour = flags.price;
@@ -261,12 +258,11 @@ bool parseSlowRanks(const std::vector<std::string> &texts, int64_t ranks,
         !parseInteger(text.substr(0, colon), entry.rank) ||
         !parseNumber(text.substr(colon + 1), entry.speed) || entry.rank < 0 ||
         entry.rank >= ranks || entry.speed < 0.001 || entry.speed > 1) {
-      failure = {FailureKind::Usage,
-                 {"--slow-rank " + text +
-                  ": expected RANK:SPEED with a rank below " +
-                  std::to_string(ranks) +
-                  " and a speed from 0.001 to 1, such as 17:0.9"}};
-      return false;
+      return refuse(failure, Diag::flag_value,
+                    "--slow-rank " + text +
+                        ": expected RANK:SPEED with a rank below " +
+                        std::to_string(ranks) +
+                        " and a speed from 0.001 to 1, such as 17:0.9");
     }
     slow.push_back(entry);
   }

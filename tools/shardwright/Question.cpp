@@ -296,13 +296,12 @@ bool answer(Question &question, const QuestionFlags &flags,
   const FrameworkFacts &able = factsOf(question.framework);
   if (std::none_of(able.zero.begin(), able.zero.end(),
                    [&](int stage) { return zero.contains(stage); })) {
-    failure.kind = FailureKind::Unsupported;
-    failure.messages.push_back(
-        "--fix zero=" + std::to_string(zero.least) + ": " +
-        std::string(name(question.framework)) + " has ZeRO stages " +
-        numbers({able.zero.begin(), able.zero.end()}) +
-        "; --runs-on names another framework");
-    return false;
+    return refuse(failure, Diag::zero_not_of_framework,
+                  "--fix zero=" + std::to_string(zero.least) + ": " +
+                      std::string(name(question.framework)) +
+                      " has ZeRO stages " +
+                      numbers({able.zero.begin(), able.zero.end()}) +
+                      "; --runs-on names another framework");
   }
 
   const Program &program = question.model.program;

@@ -191,15 +191,15 @@ more[1]["runs"][0][1] += 1
 planned("stages_cover_stack", changed(plan, stages=more))
 planned("embedding_on_first_stage", changed(plan, stages=plan["stages"][::-1]))
 planned("head_on_last_stage", changed(plan, stages=plan["stages"][::-1]))
-planned("zero_supported", changed(plan, parallel__zero=2,
-                                  parallel__zero_axes=["dp"]))
 planned("cp_supported", changed(plan, parallel__cp=2))
 planned("schedule_fits", changed(plan, schedule__chunks=2))
 planned("reduce_equals_grad", changed(plan, dtypes__reduce="bf16"))
 unit = {
     name: "RulesTest.cpp" for name in
     ("degrees_positive", "sequence_matches", "expert_ffn_divisible_by_etp",
-     "non_nested_axes", "heads_norm_whole", "counts_fit")}
+     "non_nested_axes", "heads_norm_whole", "counts_fit", "zero_known",
+     "zero_group", "zero_of_framework", "schedule_of_framework",
+     "tp_needs_sp")}
 
 # Search.
 search("no_plan_fits", "--gpus", "8", "--global-batch", "8",
@@ -214,7 +214,8 @@ flags("plan_does_not_fit", "--gpus", "1", "--global-batch", "1",
       cluster="dgx-h100")
 search("search_stopped", "--gpus", "64", "--time-limit", "0.001",
        "--global-batch", "512", model=f"{source}/examples/models/llama-3-70b")
-search("unsearched_degree", "--fix", "zero=3")
+search("unsearched_degree", "--fix", "cp=2")
+search("zero_not_of_framework", "--fix", "zero=3")
 flags("no_rate_for_dtype", "--dtype", "bf16")
 
 # Compile.
