@@ -197,7 +197,7 @@ planned("reduce_equals_grad", changed(plan, dtypes__reduce="bf16"))
 unit = {
     name: "RulesTest.cpp" for name in
     ("degrees_positive", "sequence_matches", "expert_ffn_divisible_by_etp",
-     "non_nested_axes", "heads_norm_whole", "counts_fit", "zero_known",
+     "non_nested_axes", "counts_fit", "zero_known",
      "zero_group", "zero_of_framework", "schedule_of_framework",
      "tp_needs_sp")}
 
