@@ -213,7 +213,7 @@ bool chooseSequence(const ModelSpec &spec, int64_t sequence, int64_t &chosen,
   if (sequence == 0 && spec.chunk > 0)
     chosen = std::min(chosen, spec.chunk);
   if (spec.chunk > 0 && chosen > spec.chunk)
-    return fail(cost::FailureKind::Unsupported,
+    return fail(cost::Diag::unsupported_setting,
                 spec.file + ": expected a sequence length of at most " +
                     std::to_string(spec.chunk) +
                     ", within which attention has one chunk, but got " +

@@ -196,7 +196,7 @@ bool Mutation::write(const std::string &output) {
   llvm::LLVMContext llvmContext;
   llvm::Module target("mutant", llvmContext);
   codegen::setTarget(target, *machine);
-  if (failed(codegen::emitModule(*module, target)))
+  if (failed(codegen::emitModule(*module, target, {}, failure)))
     return false;
   codegen::optimize(target, *machine);
   llvm::SmallVector<char, 0> object;
