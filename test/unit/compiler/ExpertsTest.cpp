@@ -266,7 +266,7 @@ TEST_CASE("attention of one chunk of Llama 4 is causal attention") {
   CHECK(chooseSequence(spec, 8192, chosen, failure));
   CHECK_FALSE(chooseSequence(spec, 8193, chosen, failure));
   CHECK(failure.kind == FailureKind::Unsupported);
-  CHECK(failure.messages[0].find("at most 8192") != std::string::npos);
+  CHECK(failure.messages[0].text.find("at most 8192") != std::string::npos);
 }
 
 TEST_CASE("lists of the layers of Llama 4") {
@@ -292,7 +292,7 @@ TEST_CASE("lists of the layers of Llama 4") {
         "config.json", spec, failure));
     CHECK(failure.kind == FailureKind::Input);
     REQUIRE(failure.messages.size() == 1);
-    CHECK(failure.messages[0].find(why) != std::string::npos);
+    CHECK(failure.messages[0].text.find(why) != std::string::npos);
   }
 }
 
