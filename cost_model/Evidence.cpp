@@ -6,13 +6,13 @@
 
 namespace shardwright::cost {
 
-std::string_view name(Family family) {
+std::string_view name(RunFamily family) {
   switch (family) {
-  case Family::Dense16:
+  case RunFamily::Dense16:
     return "dense, 16 bits";
-  case Family::Dense8:
+  case RunFamily::Dense8:
     return "dense, 8 bits or fewer";
-  case Family::Experts:
+  case RunFamily::Experts:
     return "experts";
   }
   return "";
@@ -21,7 +21,7 @@ std::string_view name(Family family) {
 int64_t evidenceCells() { return static_cast<int64_t>(std::size(kCells)); }
 
 bool hasEvidence(std::string_view cluster, std::string_view profile,
-                 Family family) {
+                 RunFamily family) {
   return std::any_of(std::begin(kCells), std::end(kCells),
                      [&](const Cell &cell) {
                        return cell.cluster == cluster &&
@@ -30,7 +30,7 @@ bool hasEvidence(std::string_view cluster, std::string_view profile,
 }
 
 TimeInterval intervalOf(Seconds predicted, std::string_view cluster,
-                        std::string_view profile, Family family) {
+                        std::string_view profile, RunFamily family) {
   TimeInterval interval;
   interval.extrapolating = !hasEvidence(cluster, profile, family);
   const ErrorRange &range = kErrors[static_cast<size_t>(family)];

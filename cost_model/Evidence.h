@@ -1,8 +1,8 @@
 //===- Evidence.h - How sure a prediction is --------------------*- C++ -*-===//
 //
-// Intervals come from the errors that published runs show, and say nothing about
-// the run at hand. A cell is what the evidence is sorted by: hardware, framework
-// and family of model.
+// Intervals come from the errors that published runs show, and say nothing
+// about the run at hand. A cell is what the evidence is sorted by: hardware,
+// framework and family of model.
 //
 //===----------------------------------------------------------------------===//
 #ifndef SHARDWRIGHT_COST_MODEL_EVIDENCE_H
@@ -14,12 +14,12 @@
 
 namespace shardwright::cost {
 
-enum class Family {
+enum class RunFamily {
   Dense16, ///< dense, products of 16 bits
   Dense8,  ///< dense, of 8 bits or fewer
   Experts
 };
-std::string_view name(Family family);
+std::string_view name(RunFamily family);
 
 /// Where 80 % of measured step times lie.
 struct TimeInterval {
@@ -31,14 +31,14 @@ struct TimeInterval {
 
 /// Whether runs of this cell are in the evidence.
 bool hasEvidence(std::string_view cluster, std::string_view profile,
-                 Family family);
+                 RunFamily family);
 
 int64_t evidenceCells(); ///< how many cells have evidence
 
 /// Interval of a prediction. Errors of the family's configurations, one vote a
 /// source, from their 10th to their 90th percentile.
 TimeInterval intervalOf(Seconds predicted, std::string_view cluster,
-                        std::string_view profile, Family family);
+                        std::string_view profile, RunFamily family);
 
 } // namespace shardwright::cost
 

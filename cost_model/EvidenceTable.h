@@ -13,34 +13,34 @@ namespace shardwright::cost {
 
 struct Cell {
   std::string_view cluster, profile;
-  Family family;
+  RunFamily family;
 };
 
 constexpr Cell kCells[] = {
-    {"dgx-a100", "fsdp", Family::Dense16},
-    {"dgx-a100", "fsdp-2023", Family::Dense16},
-    {"dgx-a100", "internevo", Family::Dense16},
-    {"dgx-a100", "megatron-2021", Family::Dense16},
-    {"dgx-a100", "megatron-2022", Family::Dense16},
-    {"dgx-a100", "scaling-2023", Family::Dense16},
-    {"dgx-a100-40gb", "fsdp-2023", Family::Dense16},
-    {"dgx-b200", "megatron-core", Family::Dense16},
-    {"dgx-b200", "megatron-core", Family::Dense8},
-    {"dgx-b200", "megatron-core", Family::Experts},
-    {"dgx-b300", "megatron-core", Family::Experts},
-    {"dgx-h100", "fsdp", Family::Dense16},
-    {"dgx-h100", "fsdp-2023", Family::Dense16},
-    {"dgx-h100", "fsdp-2023", Family::Dense8},
-    {"dgx-h100", "megatron-core", Family::Dense16},
-    {"dgx-h100", "megatron-core", Family::Dense8},
-    {"dgx-h100", "megatron-core", Family::Experts},
-    {"dgx-h100", "nanotron", Family::Dense16},
-    {"dgx-h200", "megatron-core", Family::Experts},
-    {"gb200-nvl72", "megatron-core", Family::Dense16},
-    {"gb200-nvl72", "megatron-core", Family::Dense8},
-    {"gb200-nvl72", "megatron-core", Family::Experts},
-    {"gb300-nvl72", "megatron-core", Family::Dense8},
-    {"gb300-nvl72", "megatron-core", Family::Experts},
+    {"dgx-a100", "fsdp", RunFamily::Dense16},
+    {"dgx-a100", "fsdp-2023", RunFamily::Dense16},
+    {"dgx-a100", "internevo", RunFamily::Dense16},
+    {"dgx-a100", "megatron-2021", RunFamily::Dense16},
+    {"dgx-a100", "megatron-2022", RunFamily::Dense16},
+    {"dgx-a100", "scaling-2023", RunFamily::Dense16},
+    {"dgx-a100-40gb", "fsdp-2023", RunFamily::Dense16},
+    {"dgx-b200", "megatron-core", RunFamily::Dense16},
+    {"dgx-b200", "megatron-core", RunFamily::Dense8},
+    {"dgx-b200", "megatron-core", RunFamily::Experts},
+    {"dgx-b300", "megatron-core", RunFamily::Experts},
+    {"dgx-h100", "fsdp", RunFamily::Dense16},
+    {"dgx-h100", "fsdp-2023", RunFamily::Dense16},
+    {"dgx-h100", "fsdp-2023", RunFamily::Dense8},
+    {"dgx-h100", "megatron-core", RunFamily::Dense16},
+    {"dgx-h100", "megatron-core", RunFamily::Dense8},
+    {"dgx-h100", "megatron-core", RunFamily::Experts},
+    {"dgx-h100", "nanotron", RunFamily::Dense16},
+    {"dgx-h200", "megatron-core", RunFamily::Experts},
+    {"gb200-nvl72", "megatron-core", RunFamily::Dense16},
+    {"gb200-nvl72", "megatron-core", RunFamily::Dense8},
+    {"gb200-nvl72", "megatron-core", RunFamily::Experts},
+    {"gb300-nvl72", "megatron-core", RunFamily::Dense8},
+    {"gb300-nvl72", "megatron-core", RunFamily::Experts},
 };
 
 /// Percentiles of predicted / measured - 1.

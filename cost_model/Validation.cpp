@@ -395,9 +395,9 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
         outcome.terms = prediction.terms;
         outcome.interval = intervalOf(
             prediction.stepTime, outcome.cluster, outcome.profile,
-            row.model.experts > 0                       ? Family::Experts
-            : input.profile.narrow.speedup > 0          ? Family::Dense8
-                                                        : Family::Dense16);
+            row.model.experts > 0                       ? RunFamily::Experts
+            : input.profile.narrow.speedup > 0          ? RunFamily::Dense8
+                                                        : RunFamily::Dense16);
       }
     }
     if (!outcome.unsupported.empty())

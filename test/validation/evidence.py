@@ -39,7 +39,7 @@ def main():
                     for row in rows})
     print("constexpr Cell kCells[] = {")
     for cluster, profile, name in cells:
-        print(f'    {{"{cluster}", "{profile}", Family::{name}}},')
+        print(f'    {{"{cluster}", "{profile}", RunFamily::{name}}},')
     print("};")
     for name in ("Dense16", "Dense8", "Experts"):
         sets = collections.defaultdict(lambda: collections.defaultdict(list))

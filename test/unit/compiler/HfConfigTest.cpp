@@ -294,6 +294,7 @@ TEST_CASE("the sequence length is chosen or refused") {
   CHECK_FALSE(chooseSequence(spec, 0, chosen, failure));
   spec.vocab = 1 << 24;
   spec.hidden = 1 << 20;
+  failure = {};
   CHECK_FALSE(chooseSequence(spec, 1 << 24, chosen, failure));
   CHECK(failure.kind == cost::FailureKind::Unsupported);
 }

@@ -7,7 +7,7 @@
 using namespace shardwright::cost;
 
 TEST_CASE("an interval holds its prediction and widens without evidence") {
-  for (Family family : {Family::Dense16, Family::Dense8, Family::Experts}) {
+  for (RunFamily family : {RunFamily::Dense16, RunFamily::Dense8, RunFamily::Experts}) {
     const TimeInterval far =
         intervalOf(Seconds(10), "nowhere", "native", family);
     CHECK(far.extrapolating);
@@ -15,10 +15,10 @@ TEST_CASE("an interval holds its prediction and widens without evidence") {
     CHECK(far.high.count() > 10);
   }
   const TimeInterval near =
-      intervalOf(Seconds(10), "dgx-a100", "megatron-2022", Family::Dense16);
+      intervalOf(Seconds(10), "dgx-a100", "megatron-2022", RunFamily::Dense16);
   CHECK_FALSE(near.extrapolating);
   const TimeInterval far =
-      intervalOf(Seconds(10), "dgx-a100", "native", Family::Dense16);
+      intervalOf(Seconds(10), "dgx-a100", "native", RunFamily::Dense16);
   CHECK(far.extrapolating);
   CHECK(far.low < near.low);
   CHECK(near.high < far.high);
@@ -28,8 +28,8 @@ TEST_CASE("cells with evidence are of shipped clusters and profiles") {
   int64_t cells = 0;
   for (const std::string &cluster : shippedHardwareNames())
     for (const std::string &profile : shippedProfileNames())
-      for (Family family : {Family::Dense16, Family::Dense8, Family::Experts})
+      for (RunFamily family : {RunFamily::Dense16, RunFamily::Dense8, RunFamily::Experts})
         cells += hasEvidence(cluster, profile, family);
   CHECK(cells == evidenceCells());
-  CHECK_FALSE(hasEvidence("host", "native", Family::Dense16));
+  CHECK_FALSE(hasEvidence("host", "native", RunFamily::Dense16));
 }

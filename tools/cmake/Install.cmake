@@ -23,6 +23,7 @@ install(EXPORT ShardwrightTargets NAMESPACE Shardwright::
 # The readers and writers of JSON are private: nlohmann is no dependency.
 install(DIRECTORY cost_model DESTINATION ${SHARDWRIGHT_INCLUDE_DIR}
         FILES_MATCHING PATTERN "*.h"
+        PATTERN Diagnostics.def
         PATTERN data EXCLUDE
         PATTERN JsonReader.h EXCLUDE
         PATTERN JsonWriter.h EXCLUDE)
@@ -39,7 +40,7 @@ install(DIRECTORY examples DESTINATION ${SHARDWRIGHT_DOC_DIR}
         PATTERN "Output" EXCLUDE)
 
 configure_package_config_file(
-  cmake/ShardwrightConfig.cmake.in
+  tools/cmake/ShardwrightConfig.cmake.in
   ${CMAKE_BINARY_DIR}/generated/ShardwrightConfig.cmake
   INSTALL_DESTINATION ${SHARDWRIGHT_CMAKE_DIR}
   NO_SET_AND_CHECK_MACRO)
@@ -48,7 +49,7 @@ write_basic_package_version_file(
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/generated/ShardwrightConfig.cmake
               ${CMAKE_BINARY_DIR}/generated/ShardwrightConfigVersion.cmake
-              cmake/ShardwrightFunctions.cmake
+              tools/cmake/ShardwrightFunctions.cmake
         DESTINATION ${SHARDWRIGHT_CMAKE_DIR})
 
 if(SHARDWRIGHT_ENABLE_COMPILER)
