@@ -205,11 +205,31 @@ void printInspect(const Program &program, std::ostream &out) {
   out << flops.text();
 }
 
+/// Parameters and shapes need no length: where neither flag nor config gives one,
+/// FLOPs are those of sequences of kUnstatedSequence tokens, and a note says so.
+bool loadInspected(const InspectOptions &options, Model &model,
+                   Failure &failure) {
+  constexpr int64_t kUnstatedSequence = 2048;
+  if (loadModel(options.model, options.sequence, model, failure))
+    return true;
+  if (failure.messages.size() != 1 ||
+      failure.messages[0].id != Diag::missing_sequence)
+    return false;
+  failure = {};
+  model = {};
+  if (!loadModel(options.model, kUnstatedSequence, model, failure))
+    return false;
+  model.notes.push_back("the config states no sequence length; shown for " +
+                        std::to_string(kUnstatedSequence) +
+                        " tokens, --sequence changes it");
+  return true;
+}
+
 ExitCode runInspect(const InspectOptions &options, Streams streams) {
   Failure failure;
   Model model;
   if (!checkOutputs({options.programFile}, {options.model}, failure) ||
-      !loadModel(options.model, options.sequence, model, failure))
+      !loadInspected(options, model, failure))
     return report(failure, streams.err);
   for (const std::string &text : model.notes)
     note(text, streams.err);

@@ -143,9 +143,11 @@ model("heads_divide", changed(config, num_key_value_heads=3))
 model("odd_rotary_width", changed(config, hidden_size=248))
 model("expert_numbers", changed(mixtral, num_experts_per_tok=9))
 model("model_size", changed(config, hidden_size=1048576, head_dim=1048576))
-model("missing_sequence",
-      changed(read(f"{source}/examples/models/llama-3-8b/config.json"),
-              max_position_embeddings=None))
+case("missing_sequence", "plan",
+     write("missing_sequence.json",
+           changed(read(f"{source}/examples/models/llama-3-8b/config.json"),
+                   max_position_embeddings=None)),
+     "--cluster", "dgx-h100")
 model("sequence_range",
       read(f"{source}/examples/models/gpt2/config.json"), "--sequence", "4096")
 model("too_many_flops",
