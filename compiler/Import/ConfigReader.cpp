@@ -336,8 +336,8 @@ static size_t distance(std::string_view a, std::string_view b) {
 
 void ConfigReader::refuseUnknown() {
   for (const auto &[key, value] : object.items()) {
-    if (known.count(key) || ignored.count(key))
-      continue;
+    if (known.count(key) || ignored.count(key) || value.is_null())
+      continue; // null says that there is no such thing
     std::string hint;
     if (key.size() < 64)
       for (const std::string &candidate : known)

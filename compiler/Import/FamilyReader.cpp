@@ -304,6 +304,17 @@ void FamilyReader::readRopeObject(const json &object, std::string_view key,
 
 void FamilyReader::readRope(Rope &rope, double theta) {
   rope.theta = number(spec.keys.rope, theta);
+  const json *older = find("rope_scaling"), *newer = find("rope_parameters");
+  if (older && newer && older->is_object() && newer->is_object()) {
+    json scaling = *older, parameters = *newer;
+    scaling.erase("rope_theta");
+    parameters.erase("rope_theta");
+    if (scaling != parameters)
+      malformed("rope_parameters",
+                "expected what rope_scaling says or no such key, but got " +
+                    shown(*newer),
+                cost::Diag::conflicting_keys);
+  }
   for (const char *key : {"rope_scaling", "rope_parameters"})
     if (const json *value = find(key)) {
       if (!value->is_object())

@@ -120,10 +120,16 @@ def plans_alone(args):
         f"shardwright_check_plan(holds MODEL \"{model}\" PLAN plan.json\n"
         "  CLUSTER dgx-h100 PROFILE megatron-core OPTIONS --memory-limit 20GiB)\n"
         f"shardwright_check_plan(too_large MODEL \"{model}\" PLAN plan.json\n"
-        "  CLUSTER dgx-h100 OPTIONS --memory-limit 1MiB)\n")
+        "  CLUSTER dgx-h100 OPTIONS --memory-limit 1MiB)\n"
+        "add_custom_command(OUTPUT made.json COMMAND Shardwright::shardwright plan\n"
+        f"  \"{model}\" --cluster dgx-h100 --gpus 8 -o made.json VERBATIM)\n"
+        f"shardwright_check_plan(made MODEL \"{model}\"\n"
+        "  PLAN ${CMAKE_CURRENT_BINARY_DIR}/made.json CLUSTER dgx-h100)\n")
+    (root / "dgx-h100").mkdir()  # a folder is no cluster
     sh.run(args.cmake, "-S", ".", "-B", "build", "-G", "Ninja",
            f"-DCMAKE_PREFIX_PATH={args.prefix}")
     sh.run(args.cmake, "--build", "build", "--target", "holds")
+    sh.run(args.cmake, "--build", "build", "--target", "made")
     sh.claim(sh.run(args.cmake, "--build", "build", code=None) != 0,
              "a build that fails")
     sh.says("the plan does not fit")

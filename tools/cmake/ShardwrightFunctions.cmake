@@ -1,13 +1,20 @@
 # Plans as parts of a build. Everything is rebuilt when a file that it was made
 # from changes (config, plan, cluster, profile, the tool), and not otherwise.
 
-# Sets `result` to what the tool is told: an absolute path if `name` is a file
-# or a folder, else `name` (of a shipped cluster or profile).
+# Sets `result` to the absolute path of the file or folder `name`.
 function(_shardwright_path result name)
   get_filename_component(path "${name}" ABSOLUTE
                          BASE_DIR "${CMAKE_CURRENT_SOURCE_DIR}")
-  if(name MATCHES "[/.]" OR EXISTS "${path}")
+  set(${result} "${path}" PARENT_SCOPE)
+endfunction()
+
+# The same for a cluster or profile, which may be the name of a shipped one: then
+# `result` is `name`. Files are added to the list `inputs`: the build may make them.
+function(_shardwright_named result name)
+  _shardwright_path(path "${name}")
+  if(name MATCHES "[/.]" OR (EXISTS "${path}" AND NOT IS_DIRECTORY "${path}"))
     set(${result} "${path}" PARENT_SCOPE)
+    set(inputs ${inputs} "${path}" PARENT_SCOPE)
   else()
     set(${result} "${name}" PARENT_SCOPE)
   endif()
@@ -59,12 +66,14 @@ function(shardwright_add_executable name)
   set(object "${CMAKE_CURRENT_BINARY_DIR}/${name}.shardwright.o")
   set(made "${CMAKE_CURRENT_BINARY_DIR}/${name}.plan.json")
   set(flags ${ARG_OPTIONS})
+  set(inputs "")
   if(ARG_PLAN)
     _shardwright_path(plan "${ARG_PLAN}")
+    list(APPEND inputs "${plan}")
     list(APPEND flags --plan "${plan}")
     set(byproducts "")
   else()
-    _shardwright_path(cluster "${ARG_CLUSTER}")
+    _shardwright_named(cluster "${ARG_CLUSTER}")
     list(APPEND flags --cluster "${cluster}" --plan-output "${made}")
     set(byproducts BYPRODUCTS "${made}")
   endif()
@@ -78,7 +87,7 @@ function(shardwright_add_executable name)
     OUTPUT "${object}" ${byproducts}
     COMMAND Shardwright::shardwright compile "${model}" ${flags}
             --emit obj -o "${object}" --depfile "${object}.d"
-    DEPENDS Shardwright::shardwright
+    DEPENDS Shardwright::shardwright ${inputs}
     DEPFILE "${object}.d"
     COMMENT "Compiling the model of ${name}"
     VERBATIM)
@@ -111,11 +120,12 @@ function(shardwright_check_plan name)
 
   _shardwright_path(model "${ARG_MODEL}")
   _shardwright_path(plan "${ARG_PLAN}")
-  _shardwright_path(cluster "${ARG_CLUSTER}")
+  set(inputs "${plan}")
+  _shardwright_named(cluster "${ARG_CLUSTER}")
   set(predict Shardwright::shardwright predict "${model}" --plan "${plan}"
               --cluster "${cluster}" ${ARG_OPTIONS})
   if(ARG_PROFILE)
-    _shardwright_path(profile "${ARG_PROFILE}")
+    _shardwright_named(profile "${ARG_PROFILE}")
     list(APPEND predict --profile "${profile}")
   endif()
   set(checks --require-fit)
@@ -134,7 +144,7 @@ function(shardwright_check_plan name)
   add_custom_command(
     OUTPUT "${report}"
     COMMAND ${predict} ${checks} --report "${report}" --depfile "${report}.d"
-    DEPENDS Shardwright::shardwright
+    DEPENDS Shardwright::shardwright ${inputs}
     DEPFILE "${report}.d"
     COMMENT "Checking the plan of ${name}"
     VERBATIM)

@@ -29,7 +29,11 @@ nlohmann::ordered_json entryJson(const Diagnostic &entry) {
 
 void printEntry(const Diagnostic &entry, std::ostream &out) {
   out << entry.name << " (" << entry.section << ", exit code "
-      << static_cast<int>(entry.kind) << ")\n";
+      << static_cast<int>(entry.kind)
+      << (entry.formula.empty() || entry.kind != FailureKind::Input
+              ? ")\n"
+              : "; 5 where flags spelt the plan, 2 where no plan of a search "
+                "obeys it)\n");
   if (!entry.formula.empty())
     out << "  must hold: " << entry.formula << "\n";
   out << "  cause: " << entry.cause << "\n  cure:  " << entry.cure << "\n";

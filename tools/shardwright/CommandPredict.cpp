@@ -312,7 +312,7 @@ void addPredict(CLI::App &app, Streams streams, ExitCode &exitCode) {
       ->add_option("--tolerance", options->tolerance,
                    "Percent by which --expect lets them move")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber)
+      ->check(checkAmount)
       ->group("Checks");
   options->goodput.add(*command);
   command

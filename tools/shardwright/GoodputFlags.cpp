@@ -50,10 +50,18 @@ std::string durationText(double seconds) {
 
 } // namespace
 
+std::string checkAmount(const std::string &text) {
+  double value = 0;
+  // CLI11's own ranges let NaN pass.
+  if (parseNumber(text, value) && value >= 0 && value <= 1e30)
+    return "";
+  return "expected a number from 0 to 1e30, but got " + text;
+}
+
 void GoodputFlags::add(CLI::App &command) {
   const auto number = [&](const char *flag, double &value, const char *help) {
     command.add_option(flag, value, help)
-        ->check(CLI::NonNegativeNumber)
+        ->check(checkAmount)
         ->group("Goodput");
   };
   command

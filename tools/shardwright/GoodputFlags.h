@@ -15,6 +15,10 @@ class App;
 
 namespace shardwright::tools {
 
+/// The check of a flag that takes a finite number of at least 0: empty, or what is
+/// wrong with `text`.
+std::string checkAmount(const std::string &text);
+
 /// What predict may say of a run of many steps. Negative numbers: not given.
 struct GoodputFlags {
   bool wanted = false, asynchronous = false;

@@ -119,6 +119,17 @@ TEST_CASE("rotary scaling under old and new names") {
   CHECK(parameters.kinds[0].rope.theta == 7.0);
   CHECK_FALSE(parameters.kinds[0].rope.scaling);
 
+  // Two descriptions may stand side by side if they say the same.
+  const std::string linearHalf = with(
+      llama, R"("rope_scaling": {"rope_type": "linear", "factor": 2})");
+  const std::string open = linearHalf.substr(0, linearHalf.size() - 1);
+  accepted(with(
+      open, R"("rope_parameters": {"rope_type": "linear", "factor": 2,
+               "rope_theta": 7})"));
+  CHECK(refusal(with(open, R"("rope_parameters": {"rope_type": "default"})"))
+            .find("expected what rope_scaling says") != std::string::npos);
+  accepted(with(llama, R"("vision_config": null)")); // null: there is none
+
   CHECK(refusal(
             with(llama, R"("rope_scaling": {"type": "dynamic", "factor": 2})"),
             cost::FailureKind::Unsupported)
