@@ -119,6 +119,8 @@ def Model_ParamOp : Model_Op<"param", [Symbol]> {
     * (param_c3) one stride per dim.
     * (param_c4) every element lies inside `hf_shape`; a dim `v` may be padded.
     * (param_c5) `index` is at least 0.
+    * (param_c6) `hf_shape`, `hf_strides` and `hf_offset` count fewer than 2^63
+      elements.
 
     Factors: none. Work: none.
 

@@ -1,6 +1,8 @@
 //===- ModelVerifyStructure.cpp - Verifiers of kinds, parameters, stack ---===//
 #include "dialects/Model/IR/ModelOps.h"
 
+#include "llvm/Support/MathExtras.h"
+
 using namespace mlir;
 using namespace shardwright;
 using namespace shardwright::model;
@@ -49,14 +51,24 @@ LogicalResult ParamOp::verify() {
                          << "), but got " << getHfStrides().size();
   // param_c4: the last element lies inside the tensor of the file. A padded
   // vocabulary reaches past it, so only unpadded dims count.
+  bool overflows = false;
+  auto product = [&](int64_t lhs, int64_t rhs) {
+    int64_t result = 0;
+    overflows |= static_cast<bool>(llvm::MulOverflow(lhs, rhs, result));
+    return result;
+  };
   int64_t elements = 1;
   for (int64_t extent : getHfShape())
-    elements *= extent;
+    elements = product(elements, extent);
   int64_t last = getHfOffset();
   for (auto [letter, size, stride] :
        llvm::zip(letters, type.getShape(), getHfStrides()))
     if (letter != 'v')
-      last += (size - 1) * stride;
+      overflows |= static_cast<bool>(
+          llvm::AddOverflow(last, product(size - 1, stride), last));
+  if (overflows) // param_c6
+    return emitOpError() << "expected hf_shape, hf_strides and hf_offset to "
+                            "count fewer than 2^63 elements";
   if (getHfOffset() < 0 || last >= elements) // param_c4
     return emitOpError() << "expected elements to lie inside the " << elements
                          << " of hf_shape, but got element " << last;

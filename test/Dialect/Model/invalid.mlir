@@ -355,6 +355,12 @@ model.param @p : tensor<32x16xf32> in mlp init normal {kind = "k", index = 0 : i
 
 // -----
 
+// param_c6
+// expected-error @below {{expected hf_shape, hf_strides and hf_offset to count fewer than 2^63 elements}}
+model.param @p : tensor<32x16xf32> in mlp init normal {kind = "k", index = 0 : i64, letters = "fh", hf_name = "w", hf_strides = array<i64: 16, 9223372036854775807>, hf_offset = 0 : i64, hf_shape = array<i64: 32, 16>, init_scale = 1.0 : f64, decay = true}
+
+// -----
+
 // param_c4
 // expected-error @below {{expected elements to lie inside the 512 of hf_shape, but got element 512}}
 model.param @p : tensor<32x16xf32> in mlp init normal {kind = "k", index = 0 : i64, letters = "fh", hf_name = "w", hf_strides = array<i64: 16, 1>, hf_offset = 1 : i64, hf_shape = array<i64: 32, 16>, init_scale = 1.0 : f64, decay = true}
