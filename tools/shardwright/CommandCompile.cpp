@@ -115,7 +115,9 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
   } else if (!flags.question.cluster.empty() || flags.plan.any() ||
              flags.question.gpus || flags.question.globalBatch ||
              flags.question.sequence || !flags.search.fix.empty() ||
-             !flags.search.max.empty() || !flags.question.dtype.empty()) {
+             !flags.search.max.empty() || !flags.question.dtype.empty() ||
+             !flags.question.runsOn.empty() ||
+             !flags.question.memoryLimit.empty() || flags.search.timeLimit > 0) {
     return refused(Diag::conflicting_flags,
                    "--plan " + options.planPath +
                        ": the file says it all; drop the flags that make a "

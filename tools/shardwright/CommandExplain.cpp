@@ -219,6 +219,13 @@ ExitCode runExplain(ExplainOptions options, Streams streams) {
   Failure failure;
   Question question;
   Plan plan;
+  if (options.question.gpus || options.question.globalBatch ||
+      options.question.sequence || !options.question.dtype.empty()) {
+    refuse(failure, Diag::conflicting_flags,
+           options.planFile + ": the plan states GPUs, batch, sequence and "
+                              "types; drop the flags that do");
+    return report(failure, streams.err);
+  }
   if (!loadPlan(options.planFile, options.model, plan, failure) ||
       !readQuestion(options.model, options.question, plan.sequence, question,
                     failure) ||

@@ -145,6 +145,7 @@ void addPlan(CLI::App &app, Streams streams, ExitCode &exitCode) {
       ->required();
   options->question.add(*command, true);
   options->search.add(*command);
+  options->search.addListing(*command);
   command->add_option("-o,--output", options->output,
                       "Write the best plan to this file");
   options->depfile.add(*command);

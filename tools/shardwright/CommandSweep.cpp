@@ -30,6 +30,8 @@ struct SweepOptions {
 struct SweepLine {
   std::string model, cluster;
   int64_t gpus = 0, sequence = 0, globalBatch = 0;
+  int64_t askedBatch = 0; ///< 0: the default, which grows with the GPUs
+  bool proven = true;     ///< the search ended, so `best` is the best
   std::string planText;     ///< or why there is none
   std::optional<RankedPlan> best;
   Json json;
@@ -43,18 +45,16 @@ double tokensPerSecond(const SweepLine &line) {
 
 bool ask(const SweepOptions &options, const std::string &model,
          const std::string &cluster, int64_t gpus, int64_t sequence,
-         int64_t batch, SweepLine &line, Failure &failure) {
+         int64_t batch, SweepLine &line, std::ostream &err, Failure &failure) {
   QuestionFlags flags = options.question;
   flags.cluster = cluster;
   flags.gpus = gpus;
   flags.sequence = sequence;
   flags.globalBatch = batch;
-  std::ostream silent(nullptr);
   Question question;
   SearchAnswer found;
   if (!readQuestion(model, flags, 0, question, failure) ||
-      !answer(question, flags, options.search, {silent, silent}, found,
-              failure))
+      !answer(question, flags, options.search, {err, err}, found, failure))
     return false;
   const Program &program = question.model.program;
   line.model = program.name;
@@ -62,6 +62,8 @@ bool ask(const SweepOptions &options, const std::string &model,
   line.gpus = found.options.gpus;
   line.sequence = program.sequence;
   line.globalBatch = found.options.globalBatch;
+  line.askedBatch = batch;
+  line.proven = found.result.counters.proven;
   if (found.result.plans.empty()) {
     line.planText = whyNothing(question, found).messages.front().text;
     return true;
@@ -80,6 +82,7 @@ std::string scalingText(const std::vector<SweepLine> &lines, size_t i) {
       lines[i].model != lines[i - 1].model ||
       lines[i].cluster != lines[i - 1].cluster ||
       lines[i].sequence != lines[i - 1].sequence ||
+      lines[i].askedBatch != lines[i - 1].askedBatch ||
       lines[i].gpus == lines[i - 1].gpus)
     return "";
   return percentText(lines[i].best->estimate.tokensPerSecondPerGpu /
@@ -117,7 +120,7 @@ void print(const std::vector<SweepLine> &lines, std::ostream &out) {
     } else {
       cells.insert(cells.end(), {"-", "-", "-", "-", "", "-"});
     }
-    cells.push_back(line.planText);
+    cells.push_back(line.planText + (line.proven ? "" : " (search stopped)"));
     table.add(cells);
   }
   out << table.text();
@@ -156,7 +159,8 @@ void printJson(const std::vector<SweepLine> &lines, std::ostream &out) {
                 {"cluster", line.cluster},
                 {"gpus", line.gpus},
                 {"sequence", line.sequence},
-                {"global_batch", line.globalBatch}};
+                {"global_batch", line.globalBatch},
+                {"proven", line.proven}};
     if (line.best)
       row["best"] = line.json;
     else
@@ -182,7 +186,7 @@ ExitCode runSweep(SweepOptions options, Streams streams) {
           for (int64_t gpus : options.gpus) {
             SweepLine &line = lines.emplace_back();
             if (!ask(options, model, cluster, gpus, sequence, batch, line,
-                     failure))
+                     streams.err, failure))
               return report(failure, streams.err);
             any = any || line.best.has_value();
           }

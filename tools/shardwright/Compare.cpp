@@ -59,7 +59,9 @@ std::string signedPercent(double fraction) {
 std::vector<PlanField> fieldsOf(const Plan &plan) {
   const auto number = [](int64_t value) { return std::to_string(value); };
   return {{"model", plan.modelName},
+          {"model digest", plan.modelSha256},
           {"cluster", plan.clusterName},
+          {"cluster digest", plan.clusterSha256},
           {"GPUs", number(plan.ranks())},
           {"sequence", number(plan.sequence)},
           {"global batch", number(plan.globalBatch)},
@@ -71,13 +73,17 @@ std::vector<PlanField> fieldsOf(const Plan &plan) {
           {"etp", number(plan.etp)},
           {"sp", onOff(plan.sp)},
           {"zero", number(plan.zero)},
+          {"zero ranks", number(plan.zeroRanks)},
           {"microbatch", number(plan.microBatch)},
           {"microbatches", number(plan.microbatches())},
           {"schedule",
            plan.pp > 1 ? std::string(name(plan.schedule)) : "-"},
           {"vp", number(plan.chunks)},
           {"parameters", std::string(name(plan.dtypes.param))},
+          {"compute", std::string(name(plan.dtypes.compute))},
+          {"reduce", std::string(name(plan.dtypes.reduce))},
           {"gradients", std::string(name(plan.dtypes.grad))},
+          {"master", std::string(name(plan.dtypes.master))},
           {"stages", stagesText(plan)}};
 }
 

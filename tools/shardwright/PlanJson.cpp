@@ -117,8 +117,7 @@ Json basisJson(const Hardware &hardware, const Profile &profile,
           {"compute_dtype", name(plan.dtypes.compute)},
           {"peak_flops_per_second",
            number(hardware.device.peakOf(plan.dtypes.compute).count())},
-          {"memory_limit_bytes", limit.count()},
-          {"mfu_convention", name(FlopsConvention::CausalHalved)}};
+          {"memory_limit_bytes", limit.count()}};
 }
 
 Json flopsByConventionJson(const Program &program) {

@@ -79,11 +79,6 @@ void SearchFlags::add(CLI::App &command) {
                   "(repeatable)")
       ->group("Search");
   command
-      .add_flag("--every-split", everySplit,
-                "List plans that differ only in layers per stage or in what "
-                "recomputes, too")
-      ->group("Search");
-  command
       .add_option("--threads", threads,
                   "Threads of the search; the answer does not depend on them "
                   "(default: one a core)")
@@ -94,6 +89,14 @@ void SearchFlags::add(CLI::App &command) {
                   "Seconds after which the search gives what it has, and says "
                   "how far that may be from the best (so does Ctrl-C)")
       ->check(CLI::Range(0.001, 1e9))
+      ->group("Search");
+}
+
+void SearchFlags::addListing(CLI::App &command) {
+  command
+      .add_flag("--every-split", everySplit,
+                "List plans that differ only in layers per stage or in what "
+                "recomputes, too")
       ->group("Search");
   command.add_option("--top", top, "Plans to list, best first")
       ->capture_default_str()

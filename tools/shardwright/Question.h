@@ -37,6 +37,8 @@ struct SearchFlags {
   bool everySplit = false; ///< list plans that differ only in split or recompute
 
   void add(CLI::App &command);
+  /// Of verbs that list plans: how many, and whether near copies.
+  void addListing(CLI::App &command);
 };
 
 /// The inputs of a question, read and checked.

@@ -41,9 +41,8 @@ bool checkVerb(const CLI::App &app, int argc, char **argv,
   if (argc < 2 || argv[1][0] == '-')
     return true;
   std::vector<std::string> verbs;
-  for (const CLI::App *sub : app.get_subcommands([](const CLI::App *sub) {
-         return !sub->get_group().empty() || !sub->get_name().empty();
-       })) {
+  for (const CLI::App *sub :
+       app.get_subcommands([](const CLI::App *) { return true; })) {
     if (sub->get_name() == argv[1])
       return true;
     if (!sub->get_group().empty()) // else hidden from people
