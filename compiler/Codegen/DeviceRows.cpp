@@ -80,8 +80,7 @@ namespace {
 /// thread reads what it wrote.
 class Meetings {
 public:
-  explicit Meetings(const RowProgram &program) : program(program) {}
-  /// Whether op `number` has to wait for all threads; notes what it writes.
+  /// Whether `op` has to wait for all threads; notes what it writes.
   bool areNeededBefore(const RowOp &op) {
     bool needed = false;
     for (size_t i = 0; i < op.operands.size(); ++i)
@@ -104,7 +103,6 @@ private:
   static int64_t columns(const RowOp &op) {
     return isMap(op.kind) ? op.width : 0;
   }
-  const RowProgram &program;
   std::vector<Written> since;
 };
 
@@ -148,7 +146,7 @@ int64_t DeviceRows::widest(const RowGroup &group) {
 }
 
 void DeviceRows::emitOps(RowContext &context, const RowGroup &group) {
-  Meetings meetings(context.program);
+  Meetings meetings;
   for (size_t op = group.first; op < group.last; ++op) {
     if (meetings.areNeededBefore(context.program.ops[op]))
       context.target.meet(context);

@@ -126,7 +126,7 @@ Values DeviceTarget::fold(RowContext &context, Value *count,
     meet(context);
   Value *isFirst = b.CreateICmpEQ(
       b.CreateAnd(threadIndex, context.count(kWarp - 1)), context.count(0));
-  Value *warp = b.CreateMul(b.CreateLShr(threadIndex, context.count(5)),
+  Value *warp = b.CreateMul(b.CreateUDiv(threadIndex, context.count(kWarp)),
                             context.count(number));
   emitIf(b, isFirst, [&] {
     for (auto [index, value] : enumerate(values))

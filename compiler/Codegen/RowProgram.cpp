@@ -7,14 +7,8 @@
 
 namespace shardwright::codegen {
 
-bool reducesRows(RowOpKind kind) {
+RowOpFamily familyOf(RowOpKind kind) {
   switch (kind) {
-  case RowOpKind::TokenLoss:
-  case RowOpKind::ColumnSum:
-  case RowOpKind::RmsNormWeightGrad:
-  case RowOpKind::LayerNormWeightGrad:
-  case RowOpKind::AddPositionsGrad:
-    return true;
   case RowOpKind::Add:
   case RowOpKind::BiasAdd:
   case RowOpKind::Swiglu:
@@ -30,7 +24,9 @@ bool reducesRows(RowOpKind kind) {
   case RowOpKind::Clip:
   case RowOpKind::ClipGrad:
   case RowOpKind::AddPositions:
+    return RowOpFamily::Map;
   case RowOpKind::Rope:
+    return RowOpFamily::Rope;
   case RowOpKind::RmsNorm:
   case RowOpKind::RmsNormGrad:
   case RowOpKind::SquareSum:
@@ -39,54 +35,20 @@ bool reducesRows(RowOpKind kind) {
   case RowOpKind::RmsApplyGrad:
   case RowOpKind::LayerNorm:
   case RowOpKind::LayerNormGrad:
+    return RowOpFamily::Norm;
   case RowOpKind::MaxLogit:
   case RowOpKind::SumExp:
   case RowOpKind::TargetLogit:
   case RowOpKind::SoftmaxGrad:
-    return false;
-  }
-  return false;
-}
-
-bool isMap(RowOpKind kind) {
-  switch (kind) {
-  case RowOpKind::Add:
-  case RowOpKind::BiasAdd:
-  case RowOpKind::Swiglu:
-  case RowOpKind::SwigluGrad:
-  case RowOpKind::Gelu:
-  case RowOpKind::GeluGrad:
-  case RowOpKind::Relu:
-  case RowOpKind::ReluGrad:
-  case RowOpKind::Scale:
-  case RowOpKind::Softcap:
-  case RowOpKind::SoftcapGrad:
-  case RowOpKind::Clip:
-  case RowOpKind::ClipGrad:
-  case RowOpKind::Fill:
-  case RowOpKind::AddPositions:
-    return true;
-  case RowOpKind::Rope:
-  case RowOpKind::RmsNorm:
-  case RowOpKind::RmsNormGrad:
-  case RowOpKind::SquareSum:
-  case RowOpKind::RmsApply:
-  case RowOpKind::RowDot:
-  case RowOpKind::RmsApplyGrad:
-  case RowOpKind::LayerNorm:
-  case RowOpKind::LayerNormGrad:
-  case RowOpKind::MaxLogit:
-  case RowOpKind::SumExp:
-  case RowOpKind::TargetLogit:
-  case RowOpKind::SoftmaxGrad:
+    return RowOpFamily::CrossEntropy;
   case RowOpKind::TokenLoss:
   case RowOpKind::ColumnSum:
   case RowOpKind::RmsNormWeightGrad:
   case RowOpKind::LayerNormWeightGrad:
   case RowOpKind::AddPositionsGrad:
-    return false;
+    return RowOpFamily::RowSum;
   }
-  return false;
+  return RowOpFamily::RowSum;
 }
 
 int64_t bytesOf(Element element) {

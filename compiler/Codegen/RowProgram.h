@@ -69,10 +69,20 @@ enum class RowOpKind {
   AddPositionsGrad,    ///< (dy) -> table[p, width], sum over the rows of a position
 };
 
-/// Whether ops of this kind sum over rows, and so cannot share a row loop.
-bool reducesRows(RowOpKind kind);
-/// Whether column c of the results depends on column c of the operands alone.
-bool isMap(RowOpKind kind);
+/// Who emits an op of a kind.
+enum class RowOpFamily {
+  Map, ///< column c of the results depends on column c of the operands alone
+  Rope,
+  Norm,
+  CrossEntropy,
+  RowSum, ///< sums over rows, and so cannot share a row loop
+};
+RowOpFamily familyOf(RowOpKind kind);
+
+inline bool reducesRows(RowOpKind kind) {
+  return familyOf(kind) == RowOpFamily::RowSum;
+}
+inline bool isMap(RowOpKind kind) { return familyOf(kind) == RowOpFamily::Map; }
 
 struct RowOp {
   RowOpKind kind = RowOpKind::Add;

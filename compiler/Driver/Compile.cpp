@@ -325,7 +325,7 @@ bool Compilation::run(std::string &artifact) {
       import() && checkAgainstModel() && lower() && emit(artifact);
   if (!done && failure.messages.empty()) {
     if (errors.empty())
-      errors.push_back("a pass failed without saying why");
+      errors = {"a pass failed without saying why"};
     for (const std::string &error : errors)
       refuse(cost::Diag::internal_error, error);
   }

@@ -10,9 +10,12 @@ void readExpertBase(FamilyReader &reader, std::string_view architecture,
                     double theta) {
   ModelSpec &spec = reader.spec;
   reader.readCommon(architecture, /*quantized=*/true);
-  reader.ignoreAll({"output_router_logits", "ep_size", "router_jitter_noise",
-                    "use_flash_attention", "initial_context_length",
+  reader.ignoreAll({"output_router_logits", "ep_size", "use_flash_attention",
+                    "initial_context_length",
                     "moe_frequency"});
+  if (reader.number("router_jitter_noise", 0, /*zeroAllowed=*/true) != 0)
+    spec.notes.push_back(reader.where("router_jitter_noise") +
+                         ": noise of the router is not applied");
   reader.readSizes();
   spec.ffn = reader.size(spec.keys.ffn, maxFfn);
   reader.readKvHeads(kvHeadsAbsent);

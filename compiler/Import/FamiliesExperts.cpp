@@ -230,7 +230,6 @@ void readDbrx(FamilyReader &reader) {
   spec.normEps = 1e-5;
   spec.qkv = QkvLayout::SideBySide;
 
-  static const json none = json::object();
   const json *attention = reader.find("attn_config");
   const json *ffn = reader.find("ffn_config");
   for (const char *key : {"attn_config", "ffn_config"})
@@ -240,7 +239,6 @@ void readDbrx(FamilyReader &reader) {
           "expected an object, but got " +
               (reader.find(key) ? shown(*reader.find(key)) : "no such key"),
           cost::Diag::wrong_type);
-      attention = ffn = &none;
       return;
     }
   {
@@ -249,7 +247,9 @@ void readDbrx(FamilyReader &reader) {
     spec.kvHeads = inner.size("kv_n_heads", maxHeads, 1);
     spec.qkvClip = inner.find("clip_qkv") ? inner.number("clip_qkv", 0) : 0;
     spec.kinds[0].rope.theta = inner.number("rope_theta", 10000.0);
-    inner.dropout("attn_pdrop");
+    if (inner.dropout("attn_pdrop"))
+      spec.notes.push_back(inner.where("attn_pdrop") +
+                           ": dropout is not applied");
     inner.refuseUnknown();
     if (spec.heads > 0 && spec.kvHeads > 0 && spec.heads % spec.kvHeads != 0)
       inner.malformed("kv_n_heads",
@@ -261,7 +261,9 @@ void readDbrx(FamilyReader &reader) {
   {
     ConfigReader inner = reader.inside("ffn_config", *ffn);
     inner.ignore("model_type");
-    inner.ignore("moe_jitter_eps");
+    if (inner.number("moe_jitter_eps", 0, /*zeroAllowed=*/true) != 0)
+      spec.notes.push_back(inner.where("moe_jitter_eps") +
+                           ": noise of the router is not applied");
     ExpertSpec &experts = spec.experts;
     experts.countKey = "ffn_config/moe_num_experts";
     experts.widthKey = "ffn_config/ffn_hidden_size";

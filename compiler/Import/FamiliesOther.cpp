@@ -196,7 +196,7 @@ void readParamsJson(FamilyReader &reader) {
   if (multiple > 0 && (spec.ffn < 1 || spec.ffn > maxFfn))
     reader.malformed("ffn_dim_multiplier",
                      "expected a feed-forward width from 1 to " +
-                         std::to_string(maxFfn) + ", but got more or less");
+                         std::to_string(maxFfn) + ", but got " + shown(json(scaled)));
   reader.readPositions();
   spec.normEps = reader.number(keys.norm, 1e-5);
   Rope &rope = spec.kinds[0].rope;

@@ -67,9 +67,12 @@ void FamilyReader::readCommon(std::string_view architecture, bool quantized) {
   only("add_cross_attention", false);
   only("cross_attention_hidden_size", nullptr);
   only("pruned_heads", json::object());
-  if (quantized)
-    ignore("quantization_config");
-  else
+  if (quantized) {
+    if (find("quantization_config"))
+      spec.notes.push_back(where("quantization_config") +
+                           ": how a checkpoint is stored; the model is read as "
+                           "not quantized");
+  } else
     only("quantization_config", nullptr);
   const json *architectures = find("architectures");
   if (!architectures)

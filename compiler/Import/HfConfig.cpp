@@ -158,7 +158,8 @@ bool checkSpec(ModelSpec &spec, cost::Failure &failure) {
       if (turned % 2 != 0 || turned > spec.headDim)
         complain(
             cost::Diag::odd_rotary_width,
-            "expected an even head_dim for the rotary embedding, but got " +
+            "expected an even number of rotated columns of at most head_dim (" +
+                std::to_string(spec.headDim) + "), but got " +
                 std::to_string(turned));
       const std::optional<RopeScaling> &scaling = kind.rope.scaling;
       if (!scaling || scaling->type != RopeScaling::Type::Long || turned == 0)

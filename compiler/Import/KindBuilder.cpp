@@ -212,7 +212,9 @@ Value KindBuilder::gated(Value gate, Value up, Activation activation,
   Gate kindOfGate = Gate::Silu;
   switch (activation) {
   case Activation::Silu:
+    break;
   case Activation::Relu:
+    assert(false && "no family gates with relu");
     break;
   case Activation::Gelu:
     kindOfGate = Gate::Gelu;

@@ -1,4 +1,4 @@
-//===- ModelBuilder.h - The layers of a dense decoder -----------*- C++ -*-===//
+//===- ModelBuilder.h - The layers of a decoder -----------------*- C++ -*-===//
 #ifndef SHARDWRIGHT_COMPILER_IMPORT_MODELBUILDER_H
 #define SHARDWRIGHT_COMPILER_IMPORT_MODELBUILDER_H
 

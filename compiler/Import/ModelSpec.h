@@ -1,4 +1,4 @@
-//===- ModelSpec.h - What a dense decoder computes --------------*- C++ -*-===//
+//===- ModelSpec.h - What a decoder computes --------------------*- C++ -*-===//
 //
 // One value for all families: a family is a choice of these fields, and the
 // names of its tensors. Readers of configs fill it in, ModelBuilder builds it.

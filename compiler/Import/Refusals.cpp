@@ -9,7 +9,6 @@ namespace {
 struct Reason {
   std::string_view modelType, why;
 };
-constexpr std::string_view moe = "a mixture of experts";
 constexpr std::string_view deepSeek =
     "a description of DeepSeek's own code, not a Hugging Face config";
 constexpr std::string_view stateSpace = "state-space layers";
@@ -19,8 +18,8 @@ constexpr std::string_view vision = "a vision tower";
 constexpr std::string_view linear = "linear-attention layers";
 
 constexpr Reason reasons[] = {
-    {"phimoe", moe},
-    {"granitemoe", moe},
+    {"phimoe", "routing by a sparse mixer"},
+    {"granitemoe", "multipliers of embeddings, residuals and logits"},
     {"llama4", vision},
     {"deepseek_v32", "sparse latent attention"},
     {"deepseek_v4", "sparse latent attention"},
@@ -35,7 +34,7 @@ constexpr Reason reasons[] = {
     {"qwen3_next", linear},
     {"qwen3_5", "linear-attention layers and a vision tower"},
     {"qwen3_5_moe", "linear-attention layers and a vision tower"},
-    {"minicpm3", "latent attention"},
+    {"minicpm3", "scales of embeddings, residuals and logits"},
     {"t5", encoderDecoder},
     {"mt5", encoderDecoder},
     {"bart", encoderDecoder},

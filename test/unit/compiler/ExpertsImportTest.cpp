@@ -116,6 +116,25 @@ TEST_CASE("lists of the layers of Llama 4") {
   }
 }
 
+TEST_CASE("what is read past in a config of experts is noted") {
+  const auto notes = [](const std::string &member) {
+    ModelSpec spec;
+    Failure failure;
+    REQUIRE(parseHfConfig(mixtral.substr(0, mixtral.size() - 1) + ", " + member +
+                              "}",
+                          "config.json", spec, failure));
+    std::string all;
+    for (const std::string &note : spec.notes)
+      all += note + "\n";
+    return all;
+  };
+  CHECK(notes(R"("router_jitter_noise": 0.0)").empty());
+  CHECK(notes(R"("router_jitter_noise": 0.1)").find("noise of the router") !=
+        std::string::npos);
+  CHECK(notes(R"("quantization_config": {"quant_method": "gptq", "bits": 4})")
+            .find("read as not quantized") != std::string::npos);
+}
+
 TEST_CASE("what a config of experts may not say") {
   auto messages = [](const std::string &text) {
     ModelSpec spec;
