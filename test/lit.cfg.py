@@ -1,6 +1,5 @@
 # Configuration of the lit tests; lit.site.cfg.py in the build tree loads it.
 import os
-import shutil
 import subprocess
 
 import lit.formats
@@ -37,12 +36,6 @@ config.substitutions.append(("%cmake", config.cmake))
 
 # A test that needs one of these says REQUIRES: and is reported as unsupported
 # where it is missing.
-if shutil.which("mpirun.openmpi"):
-    config.available_features.add("mpi")
-if os.path.exists("/dev/nvidia0"):
-    config.available_features.add("gpu")
-if shutil.which("ptxas") or os.path.exists("/usr/local/cuda/bin/ptxas"):
-    config.available_features.add("ptxas")
 # Debian's Python has its packages; the one that CMake found may have none.
 numpy_python = "/usr/bin/python3"
 config.substitutions.append(("%numpy_python", numpy_python))

@@ -210,8 +210,10 @@ TEST_CASE("every plan equals one rank in losses, gradients and parameters") {
 }
 
 TEST_CASE("threads and MPI give equal bits") {
-  if (mpirun.empty())
+  if (mpirun.empty()) {
+    WARN("not tested, as there is no mpirun");
     return;
+  }
   const std::string a = folder() / "threads.safetensors",
                     b = folder() / "mpi.safetensors";
   for (const auto &[ranks, plan] :
@@ -233,8 +235,10 @@ TEST_CASE("threads and MPI give equal bits") {
 }
 
 TEST_CASE("processes over sockets give the same bits as threads") {
-  if (launch.empty())
+  if (launch.empty()) {
+    WARN("not tested, as there is no Python to launch processes");
     return;
+  }
   const std::string a = folder() / "threads.safetensors",
                     b = folder() / "sockets.safetensors";
   for (const auto &[ranks, plan] :
@@ -256,8 +260,10 @@ TEST_CASE("processes over sockets give the same bits as threads") {
 }
 
 TEST_CASE("faults over sockets") {
-  if (launch.empty())
+  if (launch.empty()) {
+    WARN("not tested, as there is no Python to launch processes");
     return;
+  }
   SECTION("a stalled process is named") {
     const Outcome run =
         trainOnSockets(2, "dp=2,fault=stall", "--steps 3 --timeout 1");
@@ -473,8 +479,10 @@ TEST_CASE("a slow link slows the steps") {
 }
 
 TEST_CASE("faults under MPI") {
-  if (mpirun.empty())
+  if (mpirun.empty()) {
+    WARN("not tested, as there is no mpirun");
     return;
+  }
   SECTION("a wrong number of processes is refused once") {
     const Outcome run = trainOnMpi(3, "dp=2", "--steps 1");
     CHECK(run.code == 5);

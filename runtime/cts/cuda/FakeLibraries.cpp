@@ -208,10 +208,6 @@ CUresult cuMemFree(CUdeviceptr memory) {
   std::free(host(memory));
   return CUDA_SUCCESS;
 }
-CUresult cuMemHostAlloc(void **, size_t, unsigned) {
-  return CUDA_ERROR_OUT_OF_MEMORY;
-}
-CUresult cuMemFreeHost(void *) { return CUDA_SUCCESS; }
 CUresult cuMemcpyHtoDAsync(CUdeviceptr target, const void *source, size_t bytes,
                            CUstream) {
   if (capturing) // a replay would read memory that may be gone

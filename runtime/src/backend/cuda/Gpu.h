@@ -28,7 +28,6 @@ public:
   bool loadOwn(std::string &why);
 
   const std::string &getName() const { return name; }
-  int getCapability() const { return capability; } ///< 10 * major + minor
   CUstream getStream() const { return stream; }
   bool freeMemory(int64_t &free, int64_t &total) const;
 
@@ -56,7 +55,6 @@ public:
   /// Memory that calls on the compute stream share: valid until the next call
   /// of scratch(). Grows in the first step only; null on failure.
   char *scratch(int64_t bytes);
-  int64_t scratchBytes() const { return scratchSize; }
 
   /// SW_RT_OK, or the poison that `result` of `call` is.
   sw_rt_status check(CUresult result, const char *call);

@@ -8,7 +8,7 @@ namespace shardwright::runtime {
 namespace {
 
 /// Folders besides the loader's own in which toolkits put their libraries.
-std::string besideLoader(const char *name, const char *&opened, void *&handle) {
+std::string besideLoader(const char *name, void *&handle) {
   std::string tried;
   const char *home = std::getenv("CUDA_HOME");
   for (const std::string &folder :
@@ -18,10 +18,8 @@ std::string besideLoader(const char *name, const char *&opened, void *&handle) {
       continue;
     tried = folder + "/" + name;
     handle = dlopen(tried.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle) {
-      opened = name;
+    if (handle)
       return tried;
-    }
   }
   return {};
 }
@@ -42,9 +40,8 @@ bool SharedLibrary::open(std::initializer_list<const char *> names,
     if (reason.empty())
       reason = said ? said : "unknown reason";
     // The driver belongs to the kernel module and is the loader's business.
-    const char *opened = nullptr;
     if (std::string(candidate).rfind("libcuda.", 0) != 0)
-      name = besideLoader(candidate, opened, handle);
+      name = besideLoader(candidate, handle);
     if (handle)
       return true;
   }
