@@ -90,13 +90,4 @@ void checkExpertsNeedSp(RuleCheck &check) {
                {"sp = true", "tp = 1"});
 }
 
-bool tpDividesWidths(const Program &program, int64_t tp) {
-  if (program.heads % tp != 0 || program.kvHeads % tp != 0)
-    return false;
-  for (int64_t width : ffnWidths(program, /*experts=*/false))
-    if (width % tp != 0)
-      return false;
-  return true;
-}
-
 } // namespace shardwright::cost

@@ -240,13 +240,21 @@ private:
            "total - hidden",
            {seconds("total", all), seconds("hidden", all - exposed)}});
     };
-    const double uses = plan.zero >= 2 ? perChunk() : 1;
-    add("gradient_reduction", uses * own.reduce + Seconds(0),
-        plan.zero >= 2 ? own.exposedReduce + perChunk() * own.shardedBackward
-                       : own.exposedReduce);
-    const double gathers = plan.zero >= 3 ? 2 * perChunk() : 1;
-    add("parameter_gather", gathers * own.gather,
-        plan.zero >= 3 ? perChunk() * own.shardedForward : own.exposedGather);
+    // Sharded gradients are summed, and sharded parameters gathered again, behind
+    // the backward pass of every microbatch; what is left for the end of the step
+    // (exposedReduce) hides behind nothing.
+    if (plan.zero >= 2)
+      add(plan.zero >= 3 ? "backward_transfers" : "gradient_reduction",
+          perChunk() * (plan.zero >= 3 ? own.gather + own.reduce : own.reduce) +
+              own.exposedReduce,
+          perChunk() * own.shardedBackward + own.exposedReduce);
+    else
+      add("gradient_reduction", own.reduce, own.exposedReduce);
+    if (plan.zero >= 3)
+      add("parameter_gather", perChunk() * own.gather,
+          perChunk() * own.shardedForward);
+    else
+      add("parameter_gather", own.gather, own.exposedGather);
   }
 
   void addStages() {

@@ -15,8 +15,7 @@
 
 namespace shardwright::cost {
 
-/// How often devices failed in a published run, and how long until training
-/// went on.
+/// How often devices failed in a published run.
 struct FailurePreset {
   std::string_view name;
   double perDeviceDay; ///< interruptions of the job, per device and day

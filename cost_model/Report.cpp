@@ -393,7 +393,9 @@ std::string rejectedTable(const SearchResult &result, Bytes limit, size_t most) 
   auto add = [&](const RejectedFamily &family, const std::string &why) {
     table.add({std::to_string(family.tp), std::to_string(family.pp),
                std::to_string(family.dp) +
-                   (family.ep > 1 ? ", ep " + std::to_string(family.ep) : ""),
+                   (family.ep > 1 ? ", ep " + std::to_string(family.ep) : "") +
+                       (family.etp > 1 ? ", etp " + std::to_string(family.etp)
+                                       : ""),
                groupedText(family.plans), why});
   };
   Seconds best;

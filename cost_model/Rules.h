@@ -48,10 +48,6 @@ std::vector<Violation> checkPlan(const Program &program, const Plan &plan,
 /// Unsupported if nothing worse is among `violations`, else Input.
 FailureKind worstKind(const std::vector<Violation> &violations);
 
-/// Whether tensor parallelism of `tp` divides heads and every feed-forward width
-/// but that of routed experts.
-bool tpDividesWidths(const Program &program, int64_t tp);
-
 /// Divisors of all of `numbers`, ascending.
 std::vector<int64_t> commonDivisors(const std::vector<int64_t> &numbers);
 

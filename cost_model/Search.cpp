@@ -452,7 +452,9 @@ private:
     for (size_t i = 0; i < meshes.size(); ++i) {
       const LegalMesh &mesh = meshes[i];
       auto listed = [&](const RankedPlan &plan) {
-        return plan.plan.tp == mesh.mesh.tp && plan.plan.pp == mesh.mesh.pp;
+        const Plan &p = plan.plan;
+        const Candidate &m = mesh.mesh;
+        return p.tp == m.tp && p.pp == m.pp && p.ep == m.ep && p.etp == m.etp;
       };
       if (std::any_of(result.plans.begin(), result.plans.end(), listed))
         continue;
@@ -460,7 +462,7 @@ private:
       RejectedFamily rejected{Reject::Memory, mesh.mesh.dp, mesh.mesh.tp,
                               mesh.mesh.pp,   mesh.leaves,  mesh.violations,
                               Seconds(),      {},           {},
-                              mesh.mesh.ep};
+                              mesh.mesh.ep,   mesh.mesh.etp};
       if (mesh.batches.empty()) {
         if (mesh.violations.empty()) // the question's own ranges left nothing
           continue;

@@ -106,7 +106,7 @@ struct RejectedFamily {
   Seconds bound;
   std::optional<Candidate> best;
   std::optional<Seconds> bestTime;
-  int64_t ep = 1;
+  int64_t ep = 1, etp = 1;
 };
 
 struct SearchCounters {

@@ -151,10 +151,7 @@ Seconds StageClock::exposedReduce(const StageWork &own) const {
   const Seconds cover = own.layers.dataGrad + own.layers.weightGrad;
   return maximum(own.largestReduce, exposedInChunks(own.reduce, cover));
 }
-/// exposedTime of a transfer whose parts belong to the chunks of a stage. Of
-/// interleaved chunks each runs pp microbatches in a row, and only the part
-/// of the last (first) one has no more than its own microbatch to hide
-/// behind.
+
 Seconds StageClock::exposedInChunks(Seconds transfer, Seconds cover) const {
   const double part = schedule == ScheduleKind::Interleaved
                           ? 1.0 / static_cast<double>(chunks)

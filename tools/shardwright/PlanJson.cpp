@@ -138,6 +138,8 @@ Json rejectedJson(const SearchResult &result) {
                   {"plans", family.plans}};
     if (family.ep > 1)
       entry["ep"] = family.ep;
+    if (family.etp > 1)
+      entry["etp"] = family.etp;
     switch (family.reject) {
     case Reject::Rule:
       entry["rules"] = Json::array();

@@ -28,6 +28,11 @@ assert terms.keys() == document["terms"].keys(), terms.keys()
 for name, seconds in document["terms"].items():
     assert abs(terms[name] - seconds) <= 1e-9 * max(seconds, 1e-9), name
 
+# Nothing hides more than there is of it.
+for line in explanation["parts"].get("overlap", {"lines": []})["lines"]:
+    total, hidden = (line["inputs"][key] for key in ("total", "hidden"))
+    assert -1e-9 * total <= hidden <= total * (1 + 1e-9), line
+
 # Collectives are those of the ledger of one stage, and their times their sum.
 for line in explanation["collectives"]:
     assert line["calls"] > 0 and line["seconds_per_call"] >= 0
