@@ -55,21 +55,41 @@ void expectValue(JsonObject &object, const std::string &key,
                     id);
 }
 
-/// What a plan of these degrees says in keys that leave no choice yet.
+/// Mesh axes over which ZeRO shards: data ranks, or the inner ones of HSDP, and
+/// the parts of a sequence.
 json zeroAxes(const Plan &plan) {
-  return plan.zero == 0        ? json::array()
-         : plan.zeroRanks == 0 ? json::array({"dp"})
-                               : json::array({"dp1"});
+  json axes = json::array();
+  if (plan.zero == 0)
+    return axes;
+  if (plan.zeroRanks == 0)
+    axes.push_back("dp");
+  else if (plan.zeroRanks > 1)
+    axes.push_back("dp1");
+  if (plan.cp > 1)
+    axes.push_back("cp");
+  return axes;
 }
 
-/// "dp1" of a mesh that splits dp into copies and shards (HSDP).
-int64_t shardAxis(const Plan &plan, const json &axes) {
-  if (plan.zero == 0 || plan.ep * plan.etp > 1 || axes != json::array({"dp1"}))
+/// zeroRanks by what a file says of the axes: "dp1" of a mesh that splits dp
+/// into copies and shards (HSDP), or no data axis at all beside "cp".
+int64_t shardRanks(const Plan &plan, const json &axes) {
+  if (plan.zero == 0 || plan.ep * plan.etp > 1 || !axes.is_array() ||
+      axes.empty())
     return 0;
-  for (const MeshAxis &axis : plan.mesh)
-    if (axis.name == "dp1")
-      return axis.size;
+  if (axes.front() == "cp" && plan.cp > 1 && plan.dp > 1)
+    return 1;
+  if (axes.front() == "dp1")
+    for (const MeshAxis &axis : plan.mesh)
+      if (axis.name == "dp1")
+        return axis.size;
   return 0;
+}
+
+/// The order that a file's mesh has.
+MeshOrder orderOf(const std::vector<MeshAxis> &mesh) {
+  return !mesh.empty() && mesh.front().name.substr(0, 2) == "dp"
+             ? MeshOrder::DpPp
+             : MeshOrder::PpDp;
 }
 
 void readParallel(JsonObject parallel, Plan &plan) {
@@ -81,12 +101,15 @@ void readParallel(JsonObject parallel, Plan &plan) {
   plan.etp = parallel.integer("etp", 1, maxDegree);
   plan.sp = parallel.boolean("sp");
   plan.zero = static_cast<int>(parallel.integer("zero", 0, 3));
-  const json &cpKind = parallel.at("cp_kind");
-  const bool known = cpKind == "ring" || cpKind == "all_gather" ||
-                     cpKind == "ulysses";
-  expectValue(parallel, "cp_kind", "none",
-              known ? Diag::cp_supported : Diag::wrong_value);
-  plan.zeroRanks = shardAxis(plan, parallel.at("zero_axes"));
+  if (plan.cp > 1)
+    plan.cpKind = choose(parallel, "cp_kind", cpKinds);
+  else
+    expectValue(parallel, "cp_kind", "none");
+  if (parallel.has("offload")) {
+    expectValue(parallel, "offload", "optimizer");
+    plan.offloadOptimizer = true;
+  }
+  plan.zeroRanks = shardRanks(plan, parallel.at("zero_axes"));
   expectValue(parallel, "zero_axes", zeroAxes(plan));
   parallel.finish();
 }
@@ -155,6 +178,7 @@ bool readPlan(std::string_view text, std::string_view file, Plan &plan,
         {axis.string("axis"), axis.integer("size", 1, maxDegree)});
     axis.finish();
   }
+  read.order = orderOf(read.mesh);
   readParallel(root.child("parallel"), read);
   JsonObject batch = root.child("batch");
   read.globalBatch = batch.integer("global", 1, maxBatch);
@@ -172,6 +196,8 @@ bool readPlan(std::string_view text, std::string_view file, Plan &plan,
   read.dtypes.reduce = choose(types, "reduce", dtypes);
   read.dtypes.grad = choose(types, "grad", dtypes);
   read.dtypes.master = choose(types, "master", dtypes);
+  if (types.has("products"))
+    read.dtypes.products = choose(types, "products", narrows);
   types.finish();
   expectValue(root, "expert_rows_max", 0);
   root.finish();
@@ -193,7 +219,7 @@ std::string canonicalText(const Plan &plan) {
           json::array({run.kind, run.count, name(run.recompute)}));
     stages.push_back({{"runs", std::move(runs)}});
   }
-  return canonicalJson({
+  json text = {
       {"schema", planSchema},
       {"model", {{"name", plan.modelName}, {"sha256", plan.modelSha256}}},
       {"cluster", {{"name", plan.clusterName}, {"sha256", plan.clusterSha256}}},
@@ -203,7 +229,7 @@ std::string canonicalText(const Plan &plan) {
         {"tp", plan.tp},
         {"pp", plan.pp},
         {"cp", plan.cp},
-        {"cp_kind", "none"},
+        {"cp_kind", plan.cp > 1 ? name(plan.cpKind) : "none"},
         {"ep", plan.ep},
         {"etp", plan.etp},
         {"sp", plan.sp},
@@ -222,7 +248,13 @@ std::string canonicalText(const Plan &plan) {
         {"grad", name(plan.dtypes.grad)},
         {"master", name(plan.dtypes.master)}}},
       {"expert_rows_max", 0},
-  });
+  };
+  // Written where they say something.
+  if (plan.offloadOptimizer)
+    text["parallel"]["offload"] = "optimizer";
+  if (plan.dtypes.products != Narrow::None)
+    text["dtypes"]["products"] = name(plan.dtypes.products);
+  return canonicalJson(text);
 }
 
 std::string ledgerJson(const Ledger &ledger) {

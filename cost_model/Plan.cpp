@@ -41,6 +41,25 @@ std::string_view name(ScheduleKind kind) {
   return "";
 }
 
+std::string_view name(CpKind kind) {
+  switch (kind) {
+  case CpKind::P2P: return "p2p";
+  case CpKind::AllGather: return "all_gather";
+  case CpKind::AllToAll: return "a2a";
+  }
+  return "";
+}
+
+std::string_view name(Narrow narrow) {
+  switch (narrow) {
+  case Narrow::None: return "none";
+  case Narrow::Fp8: return "fp8";
+  case Narrow::Fp8Block: return "fp8_block";
+  case Narrow::Fp4Block: return "fp4_block";
+  }
+  return "";
+}
+
 DType DTypes::of(Precision precision) const {
   switch (precision) {
   case Precision::Param: return param;
@@ -116,8 +135,11 @@ std::vector<MeshAxis> meshOf(const Plan &plan) {
   add("tp", plan.tp);
   if (plan.cp > 1)
     add("cp", plan.cp);
+  if (plan.order == MeshOrder::DpPp)
+    mesh.push_back({"pp", plan.pp});
   add("dp", plan.dp);
-  mesh.push_back({"pp", plan.pp});
+  if (plan.order == MeshOrder::PpDp)
+    mesh.push_back({"pp", plan.pp});
   std::reverse(mesh.begin(), mesh.end());
   return mesh;
 }
@@ -158,6 +180,11 @@ std::vector<Axis> axesOfDegree(const Plan &plan, Degree degree) {
   }
   std::reverse(axes.begin(), axes.end());
   return axes;
+}
+
+int64_t pipelineStride(const Plan &plan) {
+  const int64_t inner = checkedMul(plan.cp, plan.tp);
+  return plan.order == MeshOrder::DpPp ? inner : checkedMul(plan.dp, inner);
 }
 
 Axis axisNamed(const Plan &plan, std::string_view axis) {

@@ -54,6 +54,24 @@ ChunkRange chunksOf(ScheduleKind kind);
 std::string scheduleProblem(ScheduleKind kind, int64_t pp, int64_t chunks,
                             int64_t microbatches);
 
+/// How queries of one part of a sequence meet the keys of the others (cp > 1);
+/// named as Megatron Core's cp_comm_type. Every rank holds two of 2 cp chunks,
+/// one from either end, so that causal work is even.
+enum class CpKind {
+  P2P,       ///< "p2p": keys and values go round a ring (ring attention)
+  AllGather, ///< "all_gather": of keys and values (Llama 3)
+  AllToAll,  ///< "a2a": heads for positions and back (DeepSpeed Ulysses)
+};
+inline constexpr CpKind cpKinds[] = {CpKind::P2P, CpKind::AllGather,
+                                     CpKind::AllToAll};
+std::string_view name(CpKind kind);
+
+/// Order of the dense mesh, outer to inner; cp and tp are inside of both.
+enum class MeshOrder {
+  PpDp, ///< pp, dp, cp, tp: neighbours of a pipeline are farthest apart
+  DpPp, ///< dp, pp, cp, tp: data ranks are
+};
+
 /// `count` consecutive layers of one kind under one recompute policy.
 struct StageRun {
   std::string kind;
@@ -66,9 +84,21 @@ struct Stage {
   bool operator==(const Stage &) const = default;
 };
 
+/// Products of layers in fewer bits than `compute`, by how they are scaled.
+enum class Narrow {
+  None,     ///< "none": in `compute`
+  Fp8,      ///< "fp8": one factor a tensor
+  Fp8Block, ///< "fp8_block": a factor a block (MX, 128 x 128)
+  Fp4Block, ///< "fp4_block"
+};
+inline constexpr Narrow narrows[] = {Narrow::None, Narrow::Fp8,
+                                     Narrow::Fp8Block, Narrow::Fp4Block};
+std::string_view name(Narrow narrow);
+
 struct DTypes {
   DType param = DType::BF16, compute = DType::BF16, reduce = DType::F32,
         grad = DType::F32, master = DType::F32;
+  Narrow products = Narrow::None; ///< in files "products", if not None
   bool operator==(const DTypes &) const = default;
   DType of(Precision precision) const; ///< Stat is F32 (F64 if compute is F64)
 };
@@ -82,9 +112,14 @@ struct Plan {
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1, etp = 1;
   bool sp = false;
   int zero = 0; ///< ZeRO stage: 1 shards state, 2 gradients, 3 parameters too
-  /// Neighbouring data ranks over which ZeRO shards; the others hold copies
-  /// (HSDP). 0: all of them.
+  /// Neighbouring data ranks over which ZeRO shards, and over cp inside of
+  /// them; the others hold copies (HSDP). 0: all of them.
   int64_t zeroRanks = 0;
+  CpKind cpKind = CpKind::P2P; ///< in files "none" while cp = 1
+  MeshOrder order = MeshOrder::PpDp; ///< in files the order of mesh
+  /// Master weights and moments live in the host's memory, which updates them;
+  /// in files "offload": "optimizer".
+  bool offloadOptimizer = false;
   int64_t globalBatch = 1; ///< sequences per step over the whole job
   int64_t microBatch = 1;  ///< sequences per rank and microbatch
   int64_t sequence = 0;    ///< tokens per sequence
@@ -144,9 +179,11 @@ int64_t stageOwners(ScheduleKind kind);
 int64_t chunkMicrobatches(ScheduleKind kind, int64_t microbatches);
 
 /// Fills mesh from the degrees: pp, then the common refinement of the dense
-/// order (dp, cp, tp) and the expert order (edp, ep, etp), outer to inner. A
-/// degree that is one axis has its own name; of several axes the outermost is
-/// "dp0". HSDP splits dp, too: "dp0" over copies, "dp1" over shards. Without expert parallelism: [pp, dp, tp]. cp of 1 has no axis.
+/// order (dp, cp, tp) and the expert order (edp, ep, etp), outer to inner; under
+/// MeshOrder::DpPp pp stands behind what dp is made of. A degree that is one
+/// axis has its own name; of several axes the outermost is "dp0". HSDP splits
+/// dp, too: "dp0" over copies, "dp1" over shards. Without expert parallelism:
+/// [pp, dp, tp]. cp of 1 has no axis.
 void setMesh(Plan &plan);
 /// The same as a value. Degrees that do not nest: the dense order alone.
 std::vector<MeshAxis> meshOf(const Plan &plan);
@@ -158,6 +195,9 @@ enum class Degree { Pp, Dp, Cp, Tp, Edp, Ep, Etp };
 std::string_view name(Degree degree);
 /// Mesh axes that make up a degree, outer to inner, those of size 1 left out.
 std::vector<Axis> axesOfDegree(const Plan &plan, Degree degree);
+
+/// Ranks between neighbours of a pipeline.
+int64_t pipelineStride(const Plan &plan);
 
 /// Index of the axis named `axis` in plan.mesh; asserts that it exists (dp and
 /// tp are several axes under expert parallelism: see axesOfDegree).

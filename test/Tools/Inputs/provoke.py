@@ -193,7 +193,8 @@ more[1]["runs"][0][1] += 1
 planned("stages_cover_stack", changed(plan, stages=more))
 planned("embedding_on_first_stage", changed(plan, stages=plan["stages"][::-1]))
 planned("head_on_last_stage", changed(plan, stages=plan["stages"][::-1]))
-planned("cp_supported", changed(plan, parallel__cp=2))
+planned("cp_supported", changed(plan, parallel__cp=2, parallel__cp_kind="p2p",
+                                parallel__zero=0, parallel__zero_axes=[]))
 planned("schedule_fits", changed(plan, schedule__chunks=2))
 planned("reduce_equals_grad", changed(plan, dtypes__reduce="bf16"))
 unit = {

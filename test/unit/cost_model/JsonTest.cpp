@@ -103,6 +103,51 @@ TEST_CASE("a plan survives its text") {
     }
 }
 
+TEST_CASE("keys of a split sequence, of copies and of narrow products") {
+  Program program = smallLlama();
+  Plan plan = planFor(program, 2, 2, 2, true, 1, 2, 8, Recompute::None);
+  Plan read;
+  Failure failure;
+  const auto roundTrips = [&] {
+    setMesh(plan);
+    const std::string text = canonicalText(plan);
+    INFO(text);
+    REQUIRE(readPlan(text, "p.json", read, failure));
+    CHECK(read == plan);
+    return text;
+  };
+  const auto has = [](const std::string &text, const char *piece) {
+    return text.find(piece) != std::string::npos;
+  };
+  CHECK(has(roundTrips(), "\"cp_kind\": \"none\""));
+  plan.cp = 2;
+  for (CpKind kind : cpKinds) {
+    plan.cpKind = kind;
+    CHECK(has(roundTrips(), ("\"" + std::string(name(kind)) + "\"").c_str()));
+  }
+  CHECK(has(roundTrips(), "\"zero_axes\": [\"dp\", \"cp\"]"));
+  plan.zeroRanks = 1;
+  CHECK(has(roundTrips(), "\"zero_axes\": [\"cp\"]"));
+  plan.dp = 4;
+  plan.zeroRanks = 2;
+  CHECK(has(roundTrips(), "\"zero_axes\": [\"dp1\", \"cp\"]"));
+  plan.order = MeshOrder::DpPp;
+  roundTrips();
+  CHECK(read.mesh.front().name == "dp0");
+  CHECK_FALSE(has(roundTrips(), "offload"));
+  plan.offloadOptimizer = true;
+  CHECK(has(roundTrips(), "\"offload\": \"optimizer\""));
+  for (Narrow narrow : narrows) {
+    plan.dtypes.products = narrow;
+    CHECK(has(roundTrips(), "products") == (narrow != Narrow::None));
+  }
+  CHECK(refusal(edited("\"cp_kind\": \"none\"", "\"cp_kind\": \"p2p\"")) ==
+        "p.json#/parallel/cp_kind: expected \"none\", but got \"p2p\"\n");
+  CHECK(refusal(edited("\"cp\": 1", "\"cp\": 2")).find(
+            "p.json#/parallel/cp_kind: expected one of p2p, all_gather, a2a, "
+            "but got \"none\"") == 0);
+}
+
 TEST_CASE("unknown, missing and duplicate keys are errors with a pointer") {
   CHECK(refusal(edited("\"cp\": 1,", "\"cp\": 1, \"vp\": 2,")) ==
         "p.json#/parallel/vp: unknown key\n");
