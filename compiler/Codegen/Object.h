@@ -2,7 +2,7 @@
 #ifndef SHARDWRIGHT_COMPILER_CODEGEN_OBJECT_H
 #define SHARDWRIGHT_COMPILER_CODEGEN_OBJECT_H
 
-#include "cost_model/Failure.h"
+#include "cost_model/base/Failure.h"
 
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/Module.h"

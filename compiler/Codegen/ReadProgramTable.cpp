@@ -1,8 +1,9 @@
 //===- ReadProgramTable.cpp - Tables of a lowered module ------------------===//
 #include "compiler/Codegen/ModuleEmitter.h"
 
-#include "cost_model/Json.h"
-#include "cost_model/Layout.h"
+#include "cost_model/partition/Layout.h"
+#include "cost_model/partition/LedgerJson.h"
+#include "cost_model/plan/PlanJson.h"
 #include "dialects/Rt/IR/RtOps.h"
 #include "dialects/Spmd/IR/SpmdOps.h"
 #include "passes/Plan/PlannedModule.h"

@@ -2,7 +2,7 @@
 #ifndef SHARDWRIGHT_COMPILER_DRIVER_ARTIFACT_H
 #define SHARDWRIGHT_COMPILER_DRIVER_ARTIFACT_H
 
-#include "cost_model/Failure.h"
+#include "cost_model/base/Failure.h"
 
 #include <string>
 #include <string_view>

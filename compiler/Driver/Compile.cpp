@@ -6,9 +6,9 @@
 #include "compiler/Driver/Artifact.h"
 #include "compiler/Import/BuildModel.h"
 #include "compiler/Pipelines/Pipelines.h"
-#include "cost_model/Hardware.h"
-#include "cost_model/Json.h"
-#include "cost_model/Rules.h"
+#include "cost_model/hardware/Hardware.h"
+#include "cost_model/plan/PlanJson.h"
+#include "cost_model/rules/Rules.h"
 #include "dialects/Plan/IR/PlanDialect.h"
 #include "passes/Plan/ExtractProgram.h"
 

@@ -8,8 +8,8 @@
 #define SHARDWRIGHT_COMPILER_DRIVER_LOAD_H
 
 #include "compiler/Import/HfConfig.h"
-#include "cost_model/Failure.h"
-#include "cost_model/Program.h"
+#include "cost_model/base/Failure.h"
+#include "cost_model/program/Program.h"
 
 #include <string>
 #include <vector>

@@ -7,7 +7,7 @@
 #ifndef SHARDWRIGHT_COMPILER_IMPORT_CONFIGREADER_H
 #define SHARDWRIGHT_COMPILER_IMPORT_CONFIGREADER_H
 
-#include "cost_model/Failure.h"
+#include "cost_model/base/Failure.h"
 
 #include <nlohmann/json.hpp>
 

@@ -8,7 +8,7 @@
 #define SHARDWRIGHT_COMPILER_IMPORT_HFCONFIG_H
 
 #include "compiler/Import/ModelSpec.h"
-#include "cost_model/Failure.h"
+#include "cost_model/base/Failure.h"
 
 #include <string_view>
 

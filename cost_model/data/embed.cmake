@@ -2,7 +2,7 @@
 #   cmake -DOUTPUT=<file.cpp> -DSOURCE=<data folder> -P embed.cmake
 # A raw string literal keeps every byte of the file.
 set(text "// Generated from cost_model/data by embed.cmake.\n")
-string(APPEND text "#include \"cost_model/ShippedData.h\"\n")
+string(APPEND text "#include \"cost_model/hardware/ShippedData.h\"\n")
 string(APPEND text "namespace shardwright::cost {\n")
 foreach(group hardware profiles)
   file(GLOB files ${SOURCE}/${group}/*.json)

@@ -1,7 +1,7 @@
 // The fastest plan for a model on a cluster, asked from C++.
-#include "cost_model/Json.h"
-#include "cost_model/ProgramEstimator.h"
-#include "cost_model/Report.h"
+#include "cost_model/program/ProgramJson.h"
+#include "cost_model/search/ProgramEstimator.h"
+#include "cost_model/search/Report.h"
 
 #include <fstream>
 #include <iostream>

@@ -1,4 +1,4 @@
-#include "cost_model/SavedSet.h"
+#include "cost_model/program/SavedSet.h"
 #include "passes/Differentiate/Backward.h"
 #include "passes/Differentiate/Passes.h"
 #include "passes/Plan/ExtractProgram.h"

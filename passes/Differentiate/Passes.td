@@ -25,7 +25,7 @@ def DifferentiatePass : Pass<"sw-differentiate", "::mlir::ModuleOp"> {
     `x` (stream_in) and `dy` (stream_grad) stay alive until the weight gradient
     has run. An argument that a function does not use is left out; the others
     stand in the order stream_grad, stream_in, saved, kept, parameter, tokens,
-    labels. What is saved and what recomputed decides cost_model/SavedSet.
+    labels. What is saved and what recomputed decides cost_model/program/SavedSet.
 
     ```mlir
     model.kind @dense(%x: tensor<8x1x4xf32> {model.arg = #model.arg<stream_in, 0>},

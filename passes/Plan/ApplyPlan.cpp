@@ -1,5 +1,6 @@
-#include "cost_model/Json.h"
-#include "cost_model/Rules.h"
+#include "cost_model/plan/PlanJson.h"
+#include "cost_model/program/ProgramJson.h"
+#include "cost_model/rules/Rules.h"
 #include "dialects/Spmd/IR/SpmdOps.h"
 #include "passes/Plan/Encodings.h"
 #include "passes/Plan/ExtractProgram.h"

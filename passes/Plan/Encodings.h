@@ -2,7 +2,7 @@
 #ifndef SHARDWRIGHT_PASSES_PLAN_ENCODINGS_H
 #define SHARDWRIGHT_PASSES_PLAN_ENCODINGS_H
 
-#include "cost_model/Assignment.h"
+#include "cost_model/partition/Assignment.h"
 #include "dialects/Plan/IR/PlanDialect.h"
 
 namespace shardwright {

@@ -1,6 +1,6 @@
 #include "passes/Plan/ExtractProgram.h"
 
-#include "cost_model/Json.h"
+#include "cost_model/program/ProgramJson.h"
 #include "passes/Plan/Passes.h"
 
 #include "llvm/Support/raw_ostream.h"

@@ -2,7 +2,7 @@
 #ifndef SHARDWRIGHT_PASSES_PLAN_EXTRACTPROGRAM_H
 #define SHARDWRIGHT_PASSES_PLAN_EXTRACTPROGRAM_H
 
-#include "cost_model/Program.h"
+#include "cost_model/program/Program.h"
 #include "dialects/Model/IR/ModelOps.h"
 
 #include "mlir/IR/BuiltinOps.h"

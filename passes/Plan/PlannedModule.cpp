@@ -1,6 +1,7 @@
 #include "passes/Plan/PlannedModule.h"
 
-#include "cost_model/Json.h"
+#include "cost_model/plan/PlanJson.h"
+#include "cost_model/program/ProgramJson.h"
 
 using namespace mlir;
 

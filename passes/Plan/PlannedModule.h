@@ -9,8 +9,8 @@
 #ifndef SHARDWRIGHT_PASSES_PLAN_PLANNEDMODULE_H
 #define SHARDWRIGHT_PASSES_PLAN_PLANNEDMODULE_H
 
-#include "cost_model/Assignment.h"
-#include "cost_model/Failure.h"
+#include "cost_model/base/Failure.h"
+#include "cost_model/partition/Assignment.h"
 #include "dialects/Model/IR/ModelOps.h"
 #include "dialects/Plan/IR/PlanOps.h"
 

@@ -1,4 +1,4 @@
-#include "cost_model/Layout.h"
+#include "cost_model/partition/Layout.h"
 #include "dialects/Spmd/IR/SpmdOps.h"
 #include "passes/Plan/PlannedModule.h"
 #include "passes/Schedule/ParameterAddresses.h"

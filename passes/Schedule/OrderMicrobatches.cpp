@@ -1,4 +1,4 @@
-#include "cost_model/Schedule.h"
+#include "cost_model/schedule/Schedule.h"
 #include "dialects/Spmd/IR/SpmdOps.h"
 #include "passes/Plan/PlannedModule.h"
 #include "passes/Schedule/Passes.h"

@@ -1,6 +1,6 @@
 #include "passes/Schedule/ParameterAddresses.h"
 
-#include "cost_model/Layout.h"
+#include "cost_model/partition/Layout.h"
 
 using namespace mlir;
 

@@ -1,6 +1,6 @@
 #include "passes/Schedule/Workspace.h"
 
-#include "cost_model/Layout.h"
+#include "cost_model/partition/Layout.h"
 #include "dialects/Spmd/IR/SpmdOps.h"
 #include "passes/Schedule/Passes.h"
 

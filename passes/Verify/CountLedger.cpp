@@ -1,6 +1,6 @@
 #include "passes/Verify/CountLedger.h"
 
-#include "cost_model/Json.h"
+#include "cost_model/plan/PlanJson.h"
 #include "dialects/Model/IR/ModelOps.h"
 #include "dialects/Plan/IR/PlanDialect.h"
 #include "dialects/Rt/IR/RtDialect.h"

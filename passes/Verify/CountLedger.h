@@ -10,7 +10,7 @@
 #ifndef SHARDWRIGHT_PASSES_VERIFY_COUNTLEDGER_H
 #define SHARDWRIGHT_PASSES_VERIFY_COUNTLEDGER_H
 
-#include "cost_model/Ledger.h"
+#include "cost_model/partition/Ledger.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

@@ -1,6 +1,6 @@
 //===- VerifyLedger.cpp - Counted against predicted -----------------------===//
-#include "cost_model/Json.h"
-#include "cost_model/Ledger.h"
+#include "cost_model/partition/Ledger.h"
+#include "cost_model/partition/LedgerJson.h"
 #include "dialects/Rt/IR/RtDialect.h"
 #include "dialects/Spmd/IR/SpmdOps.h"
 #include "passes/Plan/PlannedModule.h"

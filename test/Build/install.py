@@ -15,7 +15,7 @@ WANTED = """
 bin/shardwright
 bin/shardwright-import
 bin/shardwright-opt
-include/shardwright/cost_model/Search.h
+include/shardwright/cost_model/search/Search.h
 include/shardwright/runtime/include/shardwright_rt.h
 share/shardwright/hardware/dgx-h100.json
 share/shardwright/profiles/native.json

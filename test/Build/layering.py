@@ -16,9 +16,22 @@ DIALECTS_SEE = {"cost_model/IterationSpace.h", "cost_model/Units.h"}
 # Headers through which plain C++ uses MLIR code.
 NO_MLIR = {"compiler/Driver/Compile.h", "compiler/Driver/Load.h"}
 # JSON is read in few files, so that schemas have one home.
-JSON_MAY = re.compile(r"cost_model/\w*Json\w*\.(cpp|h)$|cost_model/Json|"
+JSON_MAY = re.compile(r"cost_model/\w+/\w*Json\w*\.(cpp|h)$|"
                       r"runtime/|compiler/|tools/|test/")
+# The rooms of the cost model; each sees itself and those before it.
+ROOMS = ("base", "program", "plan", "rules", "schedule", "partition",
+         "hardware", "estimate", "search", "validation")
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
+
+
+def room_of(path):
+    """Index of the room of a path; -1 for files of cost_model itself."""
+    room = path.split("/")[1]
+    return ROOMS.index(room) if room in ROOMS else -1
+
+
+def rooms_up(path, included):
+    return room_of(included) > room_of(path)
 
 
 def problems_of(path, lines):
@@ -39,6 +52,9 @@ def problems_of(path, lines):
             if not JSON_MAY.match(path):
                 yield (f"{where}expected nlohmann only in files named Json, "
                        f"but got {included}")
+        elif top == target == "cost_model" and rooms_up(path, included):
+            yield (f"{where}expected {path.split('/')[1]} to include of "
+                   f"cost_model only rooms before it, but got {included}")
         elif target in LAYERS and "/" in included and target != top:
             if LAYERS[target] >= LAYERS[top]:
                 yield (f"{where}expected no include of {target} (layer "
@@ -62,9 +78,11 @@ def sources(root):
 
 SELF_TEST = {
     "cost_model/Bad.cpp": ['#include "dialects/Model/IR/ModelOps.h"'],
-    "dialects/Bad.h": ['#include "cost_model/Plan.h"'],
+    "dialects/Bad.h": ['#include "cost_model/plan/Plan.h"'],
     "dialects/Good.h": ['#include "cost_model/IterationSpace.h"'],
-    "runtime/Bad.cpp": ['#include "cost_model/Plan.h"'],
+    "runtime/Bad.cpp": ['#include "cost_model/plan/Plan.h"'],
+    "cost_model/plan/Bad.cpp": ['#include "cost_model/search/Search.h"'],
+    "cost_model/search/Good.cpp": ['#include "cost_model/plan/Plan.h"'],
     "cost_model/Heavy.cpp": ['#include "mlir/IR/BuiltinOps.h"'],
     "compiler/Driver/Compile.h": ['#include "mlir/IR/BuiltinOps.h"'],
     "cost_model/Parse.cpp": ["#include <nlohmann/json.hpp>"],

@@ -8,7 +8,7 @@ from installed import Shell, arguments
 WANTED = ["/usr/bin/shardwright", "/usr/share/man/man1/shardwright.1",
           "/usr/share/bash-completion/completions/shardwright",
           "/usr/share/shardwright/hardware/dgx-h100.json",
-          "/usr/include/shardwright/cost_model/Plan.h"]
+          "/usr/include/shardwright/cost_model/plan/Plan.h"]
 
 
 def main():

@@ -23,7 +23,7 @@
 #include "compiler/Driver/Artifact.h"
 #include "compiler/Import/BuildModel.h"
 #include "compiler/Pipelines/Pipelines.h"
-#include "cost_model/Json.h"
+#include "cost_model/plan/PlanJson.h"
 #include "dialects/Plan/IR/PlanDialect.h"
 #include "dialects/Rt/IR/RtOps.h"
 #include "dialects/Spmd/IR/SpmdOps.h"

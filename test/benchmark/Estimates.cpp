@@ -4,7 +4,7 @@
 // stage) a second and core, of a dense model whose layers are profiled.
 //
 //===----------------------------------------------------------------------===//
-#include "cost_model/ProgramEstimator.h"
+#include "cost_model/search/ProgramEstimator.h"
 #include "test/unit/cost_model/SmallPrograms.h"
 
 #include <chrono>

@@ -2,11 +2,11 @@
 #ifndef SHARDWRIGHT_TEST_FUZZ_FUZZCOST_H
 #define SHARDWRIGHT_TEST_FUZZ_FUZZCOST_H
 
-#include "cost_model/Estimate.h"
-#include "cost_model/Hardware.h"
-#include "cost_model/Profile.h"
-#include "cost_model/Program.h"
-#include "cost_model/Rules.h"
+#include "cost_model/estimate/Estimate.h"
+#include "cost_model/hardware/Hardware.h"
+#include "cost_model/hardware/Profile.h"
+#include "cost_model/program/Program.h"
+#include "cost_model/rules/Rules.h"
 #include "test/fuzz/FuzzTarget.h"
 #include "test/unit/cost_model/SmallPrograms.h"
 

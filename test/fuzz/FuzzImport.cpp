@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/Driver/Load.h"
-#include "cost_model/Json.h"
+#include "cost_model/program/ProgramJson.h"
 #include "test/fuzz/FuzzTarget.h"
 
 using namespace shardwright;

@@ -1,7 +1,9 @@
 //===- FuzzPlan.cpp - plan.json, its rules and its estimate ---------------===//
-#include "cost_model/Estimate.h"
-#include "cost_model/Json.h"
-#include "cost_model/Rules.h"
+#include "cost_model/base/Sha256.h"
+#include "cost_model/estimate/Estimate.h"
+#include "cost_model/partition/LedgerJson.h"
+#include "cost_model/plan/PlanJson.h"
+#include "cost_model/rules/Rules.h"
 #include "test/fuzz/FuzzCost.h"
 
 using namespace shardwright;

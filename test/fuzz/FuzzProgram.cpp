@@ -1,5 +1,5 @@
 //===- FuzzProgram.cpp - program.json, and what is computed from it -------===//
-#include "cost_model/Json.h"
+#include "cost_model/program/ProgramJson.h"
 #include "test/fuzz/FuzzCost.h"
 #include "test/unit/cost_model/SmallPrograms.h"
 

@@ -9,7 +9,7 @@
 #ifndef SHARDWRIGHT_TEST_FUZZ_FUZZTARGET_H
 #define SHARDWRIGHT_TEST_FUZZ_FUZZTARGET_H
 
-#include "cost_model/Failure.h"
+#include "cost_model/base/Failure.h"
 
 #include <cstddef>
 #include <cstdint>

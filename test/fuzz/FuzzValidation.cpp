@@ -1,6 +1,6 @@
 //===- FuzzValidation.cpp - Published runs, kernels and collectives -------===//
-#include "cost_model/Measured.h"
-#include "cost_model/Validation.h"
+#include "cost_model/validation/Measured.h"
+#include "cost_model/validation/Validation.h"
 #include "test/fuzz/FuzzCost.h"
 
 using namespace shardwright;

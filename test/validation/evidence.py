@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the tables of cost_model/EvidenceTable.h from published runs.
+"""Prints the tables of cost_model/estimate/EvidenceTable.h from published runs.
 
     evidence.py SHARDWRIGHT RUNS...
 

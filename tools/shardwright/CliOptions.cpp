@@ -1,7 +1,7 @@
 #include "tools/shardwright/CliOptions.h"
 
-#include "cost_model/Hardware.h"
-#include "cost_model/Profile.h"
+#include "cost_model/hardware/Hardware.h"
+#include "cost_model/hardware/Profile.h"
 
 #include <CLI/CLI.hpp>
 

@@ -3,7 +3,7 @@
 #include "compiler/Driver/Compile.h"
 
 #include "compiler/Codegen/Link.h"
-#include "cost_model/Report.h"
+#include "cost_model/search/Report.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Depfile.h"
 #include "tools/shardwright/PlanFlags.h"

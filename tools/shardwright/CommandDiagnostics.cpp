@@ -1,6 +1,6 @@
 //===- CommandDiagnostics.cpp - The catalogue of refusals -----------------===//
 
-#include "cost_model/Diagnostics.h"
+#include "cost_model/base/Diagnostics.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Inputs.h"
 

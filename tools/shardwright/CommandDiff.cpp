@@ -1,6 +1,6 @@
 //===- CommandDiff.cpp - What two plan files differ in --------------------===//
 
-#include "cost_model/Json.h"
+#include "cost_model/plan/PlanJson.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Compare.h"
 #include "tools/shardwright/Inputs.h"

@@ -1,7 +1,7 @@
 //===- CommandExplain.cpp - Why this plan, and not another ----------------===//
 
-#include "cost_model/ProgramEstimator.h"
-#include "cost_model/Report.h"
+#include "cost_model/search/ProgramEstimator.h"
+#include "cost_model/search/Report.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Compare.h"
 #include "tools/shardwright/FitChanges.h"

@@ -1,8 +1,9 @@
 //===- CommandInspect.cpp - What a model is -------------------------------===//
 
-#include "cost_model/Json.h"
-#include "cost_model/ModelParts.h"
-#include "cost_model/Report.h"
+#include "cost_model/base/Sha256.h"
+#include "cost_model/program/ModelParts.h"
+#include "cost_model/program/ProgramJson.h"
+#include "cost_model/search/Report.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Inputs.h"
 #include "tools/shardwright/PlanJson.h"

@@ -1,6 +1,6 @@
 //===- CommandPlan.cpp - The fastest plans that fit -----------------------===//
 
-#include "cost_model/Report.h"
+#include "cost_model/search/Report.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Depfile.h"
 #include "tools/shardwright/PlanJson.h"

@@ -1,7 +1,7 @@
 //===- CommandPredict.cpp - What a given plan costs -----------------------===//
 
-#include "cost_model/Explain.h"
-#include "cost_model/Report.h"
+#include "cost_model/estimate/Explain.h"
+#include "cost_model/search/Report.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Depfile.h"
 #include "tools/shardwright/Expectation.h"

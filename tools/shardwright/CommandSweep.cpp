@@ -1,6 +1,6 @@
 //===- CommandSweep.cpp - The best plan over many questions ---------------===//
 
-#include "cost_model/Report.h"
+#include "cost_model/search/Report.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Constraints.h"
 #include "tools/shardwright/PlanJson.h"

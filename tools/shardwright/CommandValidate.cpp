@@ -1,10 +1,10 @@
 //===- CommandValidate.cpp - Predictions against published runs -----------===//
 
 #include "compiler/Driver/Load.h"
-#include "cost_model/Constants.h"
-#include "cost_model/Measured.h"
-#include "cost_model/Report.h"
-#include "cost_model/ValidationGoals.h"
+#include "cost_model/hardware/Constants.h"
+#include "cost_model/search/Report.h"
+#include "cost_model/validation/Measured.h"
+#include "cost_model/validation/ValidationGoals.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Inputs.h"
 

@@ -1,6 +1,6 @@
 #include "tools/shardwright/Compare.h"
 
-#include "cost_model/Report.h"
+#include "cost_model/search/Report.h"
 
 #include <algorithm>
 #include <cmath>

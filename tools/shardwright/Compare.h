@@ -2,7 +2,7 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_COMPARE_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_COMPARE_H
 
-#include "cost_model/Search.h"
+#include "cost_model/search/Search.h"
 
 #include <string>
 #include <vector>

@@ -2,8 +2,8 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_CONSTRAINTS_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_CONSTRAINTS_H
 
-#include "cost_model/Candidate.h"
-#include "cost_model/Failure.h"
+#include "cost_model/base/Failure.h"
+#include "cost_model/search/Candidate.h"
 
 #include <string>
 #include <vector>

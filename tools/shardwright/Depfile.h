@@ -2,7 +2,7 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_DEPFILE_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_DEPFILE_H
 
-#include "cost_model/Failure.h"
+#include "cost_model/base/Failure.h"
 
 #include <string>
 #include <vector>

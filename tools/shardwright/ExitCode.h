@@ -2,7 +2,7 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_EXITCODE_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_EXITCODE_H
 
-#include "cost_model/Failure.h"
+#include "cost_model/base/Failure.h"
 
 namespace shardwright::tools {
 

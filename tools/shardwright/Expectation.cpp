@@ -1,6 +1,6 @@
 #include "tools/shardwright/Expectation.h"
 
-#include "cost_model/Report.h"
+#include "cost_model/search/Report.h"
 #include "tools/shardwright/Inputs.h"
 
 #include <cmath>

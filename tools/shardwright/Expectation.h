@@ -2,7 +2,7 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_EXPECTATION_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_EXPECTATION_H
 
-#include "cost_model/Failure.h"
+#include "cost_model/base/Failure.h"
 #include "tools/shardwright/PlanJson.h"
 
 #include <string>

@@ -1,5 +1,5 @@
 //===- ExplainJson.cpp - Explanations as JSON for scripts -----------------===//
-#include "cost_model/Explain.h"
+#include "cost_model/estimate/Explain.h"
 #include "tools/shardwright/PlanJson.h"
 
 namespace shardwright::tools {

@@ -1,7 +1,7 @@
 #include "tools/shardwright/FitChanges.h"
 
-#include "cost_model/ProgramEstimator.h"
-#include "cost_model/Report.h"
+#include "cost_model/search/ProgramEstimator.h"
+#include "cost_model/search/Report.h"
 
 #include <algorithm>
 

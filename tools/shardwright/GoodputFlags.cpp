@@ -1,6 +1,6 @@
 #include "tools/shardwright/GoodputFlags.h"
 
-#include "cost_model/Report.h"
+#include "cost_model/search/Report.h"
 #include "tools/shardwright/Constraints.h"
 
 #include <CLI/CLI.hpp>

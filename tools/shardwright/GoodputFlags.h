@@ -2,8 +2,8 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_GOODPUTFLAGS_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_GOODPUTFLAGS_H
 
-#include "cost_model/Estimate.h"
-#include "cost_model/Goodput.h"
+#include "cost_model/estimate/Estimate.h"
+#include "cost_model/estimate/Goodput.h"
 #include "tools/shardwright/PlanJson.h"
 
 #include <string>

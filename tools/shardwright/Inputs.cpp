@@ -1,8 +1,8 @@
 #include "tools/shardwright/Inputs.h"
 
 #include "compiler/Driver/Load.h"
-#include "cost_model/ModelDigest.h"
-#include "cost_model/Sha256.h"
+#include "cost_model/base/Sha256.h"
+#include "cost_model/program/ModelDigest.h"
 
 #include <algorithm>
 #include <cerrno>

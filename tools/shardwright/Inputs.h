@@ -2,9 +2,9 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_INPUTS_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_INPUTS_H
 
-#include "cost_model/Hardware.h"
-#include "cost_model/Profile.h"
-#include "cost_model/Program.h"
+#include "cost_model/hardware/Hardware.h"
+#include "cost_model/hardware/Profile.h"
+#include "cost_model/program/Program.h"
 
 #include <string>
 #include <vector>

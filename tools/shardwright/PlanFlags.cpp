@@ -1,9 +1,10 @@
 #include "tools/shardwright/PlanFlags.h"
 
 #include "compiler/Import/HfConfig.h"
-#include "cost_model/Candidate.h"
-#include "cost_model/Json.h"
-#include "cost_model/Rules.h"
+#include "cost_model/base/Sha256.h"
+#include "cost_model/plan/PlanJson.h"
+#include "cost_model/rules/Rules.h"
+#include "cost_model/search/Candidate.h"
 #include "tools/shardwright/Constraints.h"
 
 #include <CLI/CLI.hpp>

@@ -2,9 +2,9 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_PLANFLAGS_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_PLANFLAGS_H
 
-#include "cost_model/Failure.h"
-#include "cost_model/Framework.h"
-#include "cost_model/Plan.h"
+#include "cost_model/base/Failure.h"
+#include "cost_model/plan/Plan.h"
+#include "cost_model/rules/Framework.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Inputs.h"
 

@@ -1,7 +1,7 @@
 #include "tools/shardwright/PlanJson.h"
 
-#include "cost_model/Json.h"
-#include "cost_model/Report.h"
+#include "cost_model/partition/LedgerJson.h"
+#include "cost_model/search/Report.h"
 
 #include <cmath>
 #include <map>

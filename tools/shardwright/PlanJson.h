@@ -7,8 +7,8 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_PLANJSON_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_PLANJSON_H
 
-#include "cost_model/Explain.h"
-#include "cost_model/Search.h"
+#include "cost_model/estimate/Explain.h"
+#include "cost_model/search/Search.h"
 
 #include <nlohmann/json.hpp>
 

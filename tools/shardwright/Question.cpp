@@ -1,7 +1,7 @@
 #include "tools/shardwright/Question.h"
 
-#include "cost_model/ProgramEstimator.h"
-#include "cost_model/Report.h"
+#include "cost_model/search/ProgramEstimator.h"
+#include "cost_model/search/Report.h"
 #include "tools/shardwright/Constraints.h"
 #include "tools/shardwright/PlanFlags.h"
 

@@ -2,7 +2,7 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_QUESTION_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_QUESTION_H
 
-#include "cost_model/Search.h"
+#include "cost_model/search/Search.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Inputs.h"
 

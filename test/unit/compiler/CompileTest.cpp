@@ -1,9 +1,9 @@
 //===- CompileTest.cpp - From model and plan to object files --------------===//
 #include "compiler/Driver/Compile.h"
 #include "compiler/Driver/Load.h"
-#include "cost_model/Json.h"
-#include "cost_model/ModelDigest.h"
-#include "cost_model/Plan.h"
+#include "cost_model/base/Sha256.h"
+#include "cost_model/plan/Plan.h"
+#include "cost_model/program/ModelDigest.h"
 
 #include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/MemoryBuffer.h"

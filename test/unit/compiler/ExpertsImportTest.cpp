@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "ExpertModels.h"
 
-#include "cost_model/Json.h"
+#include "cost_model/program/ProgramJson.h"
 
 #include <catch2/catch.hpp>
 

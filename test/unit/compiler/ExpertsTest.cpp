@@ -1,11 +1,10 @@
 //===- ExpertsTest.cpp - Experts and latent attention: work and ledgers ---===//
 #include "ExpertModels.h"
 
-#include "cost_model/Json.h"
-#include "cost_model/Layout.h"
-#include "cost_model/Ledger.h"
-#include "cost_model/ProgramEstimator.h"
-#include "cost_model/Rules.h"
+#include "cost_model/partition/Layout.h"
+#include "cost_model/partition/Ledger.h"
+#include "cost_model/rules/Rules.h"
+#include "cost_model/search/ProgramEstimator.h"
 
 #include <catch2/catch.hpp>
 

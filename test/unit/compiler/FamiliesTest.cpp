@@ -2,7 +2,7 @@
 // keys mean. Totals are those of the published checkpoints.
 #include "compiler/Driver/Load.h"
 #include "compiler/Import/HfConfig.h"
-#include "cost_model/Program.h"
+#include "cost_model/program/Program.h"
 
 #include <catch2/catch.hpp>
 

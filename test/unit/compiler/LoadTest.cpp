@@ -1,5 +1,5 @@
 #include "compiler/Driver/Load.h"
-#include "cost_model/Json.h"
+#include "cost_model/program/ProgramJson.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
+#include "cost_model/partition/Assignment.h"
 #include "SmallPrograms.h"
-#include "cost_model/Assignment.h"
 
 #include <catch2/catch.hpp>
 

@@ -2,8 +2,8 @@
 #ifndef SHARDWRIGHT_TEST_UNIT_COST_MODEL_BOUNDPROBE_H
 #define SHARDWRIGHT_TEST_UNIT_COST_MODEL_BOUNDPROBE_H
 
-#include "cost_model/Family.h"
-#include "cost_model/ProgramEstimator.h"
+#include "cost_model/search/Family.h"
+#include "cost_model/search/ProgramEstimator.h"
 
 #include <catch2/catch.hpp>
 

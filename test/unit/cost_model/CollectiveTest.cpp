@@ -1,4 +1,4 @@
-#include "cost_model/Collective.h"
+#include "cost_model/hardware/Collective.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,6 +1,6 @@
-#include "cost_model/Estimate.h"
+#include "cost_model/estimate/Estimate.h"
+#include "cost_model/search/Candidate.h"
 #include "SmallPrograms.h"
-#include "cost_model/Candidate.h"
 
 #include <catch2/catch.hpp>
 

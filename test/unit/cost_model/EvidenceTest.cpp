@@ -1,6 +1,6 @@
-#include "cost_model/Evidence.h"
-#include "cost_model/Hardware.h"
-#include "cost_model/Profile.h"
+#include "cost_model/estimate/Evidence.h"
+#include "cost_model/hardware/Hardware.h"
+#include "cost_model/hardware/Profile.h"
 
 #include <catch2/catch.hpp>
 

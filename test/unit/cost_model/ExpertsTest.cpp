@@ -1,9 +1,9 @@
 //===- ExpertsTest.cpp - Expert and dense axes, routed rows ---------------===//
-#include "cost_model/Assignment.h"
-#include "cost_model/Collective.h"
-#include "cost_model/Kernel.h"
-#include "cost_model/Ledger.h"
-#include "cost_model/Rules.h"
+#include "cost_model/hardware/Collective.h"
+#include "cost_model/hardware/Kernel.h"
+#include "cost_model/partition/Assignment.h"
+#include "cost_model/partition/Ledger.h"
+#include "cost_model/rules/Rules.h"
 
 #include <catch2/catch.hpp>
 

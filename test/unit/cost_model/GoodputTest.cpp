@@ -1,5 +1,5 @@
-#include "cost_model/Goodput.h"
-#include "cost_model/Hardware.h"
+#include "cost_model/estimate/Goodput.h"
+#include "cost_model/hardware/Hardware.h"
 
 #include <catch2/catch.hpp>
 

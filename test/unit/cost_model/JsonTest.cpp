@@ -1,5 +1,8 @@
+#include "cost_model/base/Sha256.h"
+#include "cost_model/partition/LedgerJson.h"
+#include "cost_model/plan/PlanJson.h"
+#include "cost_model/program/ProgramJson.h"
 #include "SmallPrograms.h"
-#include "cost_model/Json.h"
 
 #include <catch2/catch.hpp>
 

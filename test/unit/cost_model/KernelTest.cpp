@@ -1,4 +1,4 @@
-#include "cost_model/Kernel.h"
+#include "cost_model/hardware/Kernel.h"
 
 #include <catch2/catch.hpp>
 

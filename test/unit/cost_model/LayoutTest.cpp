@@ -1,5 +1,5 @@
+#include "cost_model/partition/Layout.h"
 #include "SmallPrograms.h"
-#include "cost_model/Layout.h"
 
 #include <catch2/catch.hpp>
 

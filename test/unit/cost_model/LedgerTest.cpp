@@ -1,6 +1,6 @@
+#include "cost_model/partition/Layout.h"
+#include "cost_model/partition/Ledger.h"
 #include "SmallPrograms.h"
-#include "cost_model/Layout.h"
-#include "cost_model/Ledger.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "cost_model/ModelParts.h"
+#include "cost_model/program/ModelParts.h"
 
 #include "test/unit/cost_model/SmallPrograms.h"
 

@@ -2,7 +2,7 @@
 // answers are admissible.
 #include "SmallPrograms.h"
 
-#include "cost_model/ProgramEstimator.h"
+#include "cost_model/search/ProgramEstimator.h"
 
 #include <catch2/catch.hpp>
 

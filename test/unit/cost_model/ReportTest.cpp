@@ -1,6 +1,6 @@
 #include "SmallPrograms.h"
 
-#include "cost_model/Report.h"
+#include "cost_model/search/Report.h"
 
 #include <catch2/catch.hpp>
 

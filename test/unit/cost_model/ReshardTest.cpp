@@ -1,4 +1,4 @@
-#include "cost_model/Reshard.h"
+#include "cost_model/partition/Reshard.h"
 
 #include <catch2/catch.hpp>
 

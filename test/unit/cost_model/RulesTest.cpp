@@ -1,7 +1,7 @@
+#include "cost_model/base/Sha256.h"
+#include "cost_model/program/ModelDigest.h"
+#include "cost_model/rules/Rules.h"
 #include "SmallPrograms.h"
-#include "cost_model/Json.h"
-#include "cost_model/ModelDigest.h"
-#include "cost_model/Rules.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
+#include "cost_model/program/SavedSet.h"
 #include "SmallPrograms.h"
-#include "cost_model/SavedSet.h"
 
 #include <catch2/catch.hpp>
 

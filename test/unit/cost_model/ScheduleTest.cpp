@@ -1,4 +1,4 @@
-#include "cost_model/Schedule.h"
+#include "cost_model/schedule/Schedule.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,8 +1,8 @@
 // What every machine and every plan must satisfy, whatever the constants.
+#include "cost_model/estimate/Estimate.h"
+#include "cost_model/hardware/Collective.h"
+#include "cost_model/rules/Rules.h"
 #include "SmallPrograms.h"
-#include "cost_model/Collective.h"
-#include "cost_model/Estimate.h"
-#include "cost_model/Rules.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "cost_model/Sha256.h"
+#include "cost_model/base/Sha256.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,6 +1,6 @@
+#include "cost_model/partition/LayerTable.h"
+#include "cost_model/rules/Rules.h"
 #include "SmallPrograms.h"
-#include "cost_model/LayerTable.h"
-#include "cost_model/Rules.h"
 
 #include <catch2/catch.hpp>
 

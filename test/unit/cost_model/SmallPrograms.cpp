@@ -1,6 +1,6 @@
 #include "SmallPrograms.h"
 
-#include "cost_model/SavedSet.h"
+#include "cost_model/program/SavedSet.h"
 
 #include <algorithm>
 #include <cassert>

@@ -2,7 +2,7 @@
 #ifndef SHARDWRIGHT_TEST_SMALLPROGRAMS_H
 #define SHARDWRIGHT_TEST_SMALLPROGRAMS_H
 
-#include "cost_model/Plan.h"
+#include "cost_model/plan/Plan.h"
 
 #include <map>
 #include <string>

@@ -1,4 +1,4 @@
-#include "cost_model/Timeline.h"
+#include "cost_model/schedule/Timeline.h"
 
 #include <catch2/catch.hpp>
 

@@ -7,7 +7,7 @@
 #ifndef SHARDWRIGHT_TEST_UNIT_COST_MODEL_TOYESTIMATOR_H
 #define SHARDWRIGHT_TEST_UNIT_COST_MODEL_TOYESTIMATOR_H
 
-#include "cost_model/Search.h"
+#include "cost_model/search/Search.h"
 
 #include <algorithm>
 

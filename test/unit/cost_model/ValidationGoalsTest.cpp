@@ -1,4 +1,4 @@
-#include "cost_model/ValidationGoals.h"
+#include "cost_model/validation/ValidationGoals.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,7 +1,7 @@
-#include "cost_model/Validation.h"
+#include "cost_model/validation/Validation.h"
+#include "cost_model/hardware/Constants.h"
+#include "cost_model/validation/Measured.h"
 #include "SmallPrograms.h"
-#include "cost_model/Constants.h"
-#include "cost_model/Measured.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,8 +1,8 @@
 //===- LedgerTest.cpp - Predicted = counted, over many plans --------------===//
 #include "compiler/Import/BuildModel.h"
 #include "compiler/Pipelines/Pipelines.h"
-#include "cost_model/Layout.h"
-#include "cost_model/Rules.h"
+#include "cost_model/partition/Layout.h"
+#include "cost_model/rules/Rules.h"
 #include "dialects/Model/IR/ModelOps.h"
 #include "dialects/Plan/IR/PlanOps.h"
 #include "dialects/Rt/IR/RtDialect.h"

@@ -1,0 +1,56 @@
+#include "cost_model/base/Diagnostics.h"
+
+namespace shardwright::cost {
+
+const std::vector<Diagnostic> &diagnostics() {
+  static const std::vector<Diagnostic> all = {
+#define DIAGNOSTIC(id, section, kind, cause, cure)                             \
+  {Diag::id, #id, #section, FailureKind::kind, "", cause, cure},
+#define RULE(id, kind, formula, reason, cure)                                  \
+  {Diag::id, #id, "Rules", FailureKind::kind, formula, reason, cure},
+#define RULE_OF(id, whose, kind, formula, reason, cure)                        \
+  {Diag::id, #id, "Rules", FailureKind::kind, formula, reason, cure, whose},
+#include "cost_model/base/Diagnostics.def"
+  };
+  return all;
+}
+
+const Diagnostic &describe(Diag id) {
+  return diagnostics()[static_cast<size_t>(id)];
+}
+
+const Diagnostic *findDiagnostic(std::string_view name) {
+  for (const Diagnostic &entry : diagnostics())
+    if (entry.name == name)
+      return &entry;
+  return nullptr;
+}
+
+std::string diagnosticsPage() {
+  std::string page =
+      "# Diagnostics\n\n"
+      "Every refusal ends in the name of its entry: `error: ... [unknown_key]`.\n"
+      "`shardwright diagnostics NAME` prints one, `shardwright diagnostics\n"
+      "--markdown` this page; the table is `cost_model/base/Diagnostics.def`. The\n"
+      "number is the exit code. A rule that a plan breaks exits 5 instead of 4\n"
+      "where flags spelt the plan, and 2 where no plan of a search obeys it.\n";
+  std::string_view section;
+  for (const Diagnostic &entry : diagnostics()) {
+    if (entry.section != section) {
+      section = entry.section;
+      page += "\n## " + std::string(section) + "\n\n| name | exit | " +
+              (section == "Rules" ? "what must hold, and why" : "cause") +
+              " | cure |\n|---|---|---|---|\n";
+    }
+    page += "| `" + std::string(entry.name) + "` | " +
+            std::to_string(static_cast<int>(entry.kind)) + " | ";
+    if (!entry.formula.empty())
+      page += "`" + std::string(entry.formula) + "`: ";
+    if (entry.whose != "all")
+      page += "(" + std::string(entry.whose) + ") ";
+    page += std::string(entry.cause) + " | " + std::string(entry.cure) + " |\n";
+  }
+  return page;
+}
+
+} // namespace shardwright::cost

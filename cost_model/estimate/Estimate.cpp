@@ -1,0 +1,409 @@
+//===- Estimate.cpp - Time and memory of a plan ---------------------------===//
+#include "cost_model/estimate/Estimate.h"
+#include "cost_model/estimate/StageWork.h"
+#include "cost_model/hardware/Collective.h"
+#include "cost_model/hardware/Kernel.h"
+#include "cost_model/partition/LayerTable.h"
+#include "cost_model/schedule/Timeline.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shardwright::cost {
+namespace {
+
+class Composer {
+public:
+  Composer(const Program &program, const Hardware &hardware,
+           const Profile &profile, const Plan &plan, EstimateCache &cache)
+      : program(program), hardware(hardware), profile(profile), plan(plan),
+        cache(cache), clock(hardware, profile, plan) {}
+
+  Estimate run(Breakdown *breakdown) {
+    const Stage *last = nullptr;
+    for (int64_t stage = 0; stage < plan.pp; ++stage) {
+      work.emplace_back();
+      for (int64_t index : stagesOfRank(plan, stage)) {
+        const Stage &own = plan.stages[static_cast<size_t>(index)];
+        // Neighbours are often alike.
+        const bool same = last && *last == own;
+        chunkWork.push_back(same ? chunkWork.back() : workOf(own));
+        last = &own;
+        if (const double speed = speedOf(stage); speed != 1) {
+          slowDown(chunkWork.back(), speed);
+          last = nullptr;
+        }
+        accumulate(work.back(), chunkWork.back());
+      }
+    }
+    addShared();
+    const Timeline timeline = runPipeline(plan.schedule, plan.microbatches(),
+                                          pipelineTimes(), &cache.schedules);
+
+    size_t end = 0;
+    Seconds latest(-1);
+    std::vector<Seconds> exposed;
+    Seconds optimizer(0), gather(0);
+    for (size_t i = 0; i < work.size(); ++i) {
+      exposed.push_back(clock.exposedReduce(work[i]));
+      if (timeline.stages[i].end + exposed[i] > latest) {
+        latest = timeline.stages[i].end + exposed[i];
+        end = i;
+      }
+      optimizer = maximum(optimizer, clock.optimizerTime(work[i]));
+      gather = maximum(gather, clock.exposedGather(work[i]));
+    }
+    Estimate estimate;
+    addStageTerms(estimate, work[end], timeline.stages[end]);
+    const auto add = [&](const char *name, Seconds time) {
+      estimate.terms.push_back({name, time});
+    };
+    add("dp_communication",
+        exposed[end] +
+            perChunk() *
+                (clock.shardedForward(work[end]) + clock.shardedBackward(work[end])));
+    add("embedding_communication", sharedReduce);
+    add("optimizer", optimizer);
+    add("parameter_gather", gather);
+    add("synchronization", synchronizationTime(hardware, plan));
+    const double excess = slowestExcess(hardware.device, plan.ranks());
+    // Whoever computes most waits most for the slowest.
+    Seconds computing(0);
+    for (const StageWork &own : work) {
+      Seconds sum(0);
+      for (const LayerProfile *part : {&own.layers, &own.entrance, &own.exit})
+        sum += part->forward + part->dataGrad + part->weightGrad;
+      computing = maximum(computing, perChunk() * sum);
+    }
+    add("stragglers", excess * computing);
+    for (const Term &term : estimate.terms)
+      estimate.stepTime += term.time;
+    if (breakdown)
+      *breakdown = breakdownOf(timeline, end, excess, computing);
+    return estimate;
+  }
+
+private:
+  /// Of the slowest device of a pipeline rank: those that share its layers wait
+  /// for it, and the step for its pipeline.
+  double speedOf(int64_t stage) const {
+    double speed = 1;
+    for (const SlowRank &slow : hardware.slowRanks)
+      if (slow.rank / (plan.ranks() / plan.pp) == stage)
+        speed = std::min(speed, slow.speed);
+    return speed;
+  }
+
+  Breakdown breakdownOf(const Timeline &timeline, size_t last, double excess,
+                        Seconds computing) const {
+    Breakdown breakdown;
+    for (size_t i = 0; i < work.size(); ++i) {
+      const StageWork &own = work[i];
+      StageBreakdown stage;
+      stage.work = own.layers;
+      accumulate(stage.work, own.entrance, 1);
+      accumulate(stage.work, own.exit, 1);
+      stage.line = timeline.stages[i];
+      stage.reduce = own.reduce;
+      stage.exposedReduce = clock.exposedReduce(own);
+      stage.gather = own.gather;
+      stage.exposedGather = clock.exposedGather(own);
+      stage.shardedForward = clock.shardedForward(own);
+      stage.shardedBackward = clock.shardedBackward(own);
+      stage.optimizer = clock.optimizerTime(own);
+      stage.elements = own.elements;
+      stage.stateElements = own.stateElements;
+      stage.optimizerBytes = clock.optimizerBytes(own);
+      breakdown.stages.push_back(stage);
+    }
+    breakdown.last = last;
+    breakdown.pipeline = pipelineTimes();
+    breakdown.excess = excess;
+    breakdown.computing = computing;
+    breakdown.shared = sharedReduce;
+    return breakdown;
+  }
+
+  /// Microbatches that pass a chunk.
+  double perChunk() const {
+    return static_cast<double>(
+        chunkMicrobatches(plan.schedule, plan.microbatches()));
+  }
+
+  StageWork workOf(const Stage &stage) {
+    StageWork sum;
+    for (const StageRun &run : stage.runs) {
+      const int kind = kindIndex(program, run.kind);
+      assert(kind >= 0 && "a legal plan runs kinds of its program");
+      const Kind &type = program.kinds[static_cast<size_t>(kind)];
+      const ParameterBlock &block = cache.block(program, plan, kind);
+      addLayers(sum,
+                !takesStream(type)   ? sum.entrance
+                : !givesStream(type) ? sum.exit
+                                     : sum.layers,
+                cache.layer(program, hardware, profile, plan, kind,
+                            run.recompute),
+                block, cache.times(program, hardware, profile, plan, kind),
+                run.count);
+    }
+    return sum;
+  }
+
+  /// Parameters that several kinds use: they belong to every stage that uses
+  /// them, and their gradients are summed over these stages.
+  void addShared() {
+    for (size_t stage = 0; stage < work.size(); ++stage) {
+      bool shares = false;
+      forEachRun(
+          plan, static_cast<int64_t>(stage), [&](const StageRun &run, int64_t) {
+            for (const Parameter &parameter :
+                 program
+                     .kinds[static_cast<size_t>(kindIndex(program, run.kind))]
+                     .parameters)
+              shares = shares || !parameter.shared.empty();
+          });
+      if (!shares)
+        continue;
+      const ParameterBlock &block =
+          cache.shared(program, plan, static_cast<int64_t>(stage));
+      const BlockTimes times = blockTimes(plan, hardware, profile, block);
+      work[stage].reduce += times.reduce;
+      work[stage].largestReduce =
+          maximum(work[stage].largestReduce, times.reduce);
+      work[stage].gather += times.gather;
+      work[stage].reduceShards += times.reduceShards;
+      work[stage].elements = checkedAdd(work[stage].elements, block.elements);
+      work[stage].stateElements =
+          checkedAdd(work[stage].stateElements, block.stateElements);
+      if (stage == 0 || plan.pp == 1)
+        continue;
+      // First and last stage, far apart; every rank of a node does the same.
+      Seconds sum(0);
+      for (const Bucket &bucket : block.buckets)
+        sum += collectiveTime(
+            hardware, Collective::AllReduce,
+            Bytes(checkedMul(bucket.elements, byteWidth(plan.dtypes.grad))),
+            placeGroup(2, plan.dp * plan.tp * static_cast<int64_t>(stage),
+                       hardware.ranksPerNode()));
+      sharedReduce = maximum(sharedReduce, sum);
+    }
+  }
+
+  PipelineTimes pipelineTimes() const {
+    PipelineTimes times;
+    times.stages = plan.pp;
+    times.chunks = plan.chunks;
+    for (const StageWork &own : chunkWork) {
+      StageTimes entry{own.layers.forwardAll() + own.entrance.forwardAll() +
+                           own.exit.forwardAll() + clock.shardedForward(own),
+                       own.layers.dataGradAll() + own.entrance.dataGradAll() +
+                           own.exit.dataGradAll() + clock.shardedBackward(own),
+                       own.layers.weightGrad + own.entrance.weightGrad +
+                           own.exit.weightGrad,
+                       hiddenBeside(own)};
+      times.times.push_back(entry);
+    }
+    if (plan.pp == 1)
+      return times;
+    times.sendForward = times.sendBackward =
+        borderTime(program, hardware, profile, plan);
+    times.overlapTransfers = profile.overlapTransfers;
+    return times;
+  }
+
+  /// A forward beside the backward of another chunk: the exchanges of experts of
+  /// either run beside the other's compute.
+  Seconds hiddenBeside(const StageWork &own) const {
+    const LayerProfile &layers = own.layers;
+    const Seconds exchanges = layers.forwardExchange + layers.backwardExchange;
+    return exchanges -
+           exposedTime(hardware, exchanges,
+                       layers.forward + layers.dataGrad + layers.weightGrad);
+  }
+
+  void addStageTerms(Estimate &estimate, const StageWork &own,
+                     const StageTimeline &line) const {
+    LayerProfile sum = own.layers;
+    accumulate(sum, own.entrance, 1);
+    accumulate(sum, own.exit, 1);
+    const double count = perChunk();
+    const auto add = [&](const char *name, Seconds time) {
+      estimate.terms.push_back({name, time});
+    };
+    add("compute_forward", count * sum.forward);
+    add("compute_backward",
+        count * (sum.dataGrad - sum.recompute + sum.weightGrad));
+    add("recompute", count * sum.recompute);
+    add("tp_communication",
+        count * (sum.forwardCommunication + sum.backwardCommunication));
+    Seconds exchange = count * (sum.forwardExchange + sum.backwardExchange);
+    if (plan.schedule == ScheduleKind::DualPipe ||
+        plan.schedule == ScheduleKind::DualPipeV) {
+      // What forwards beside backwards hid is in nobody's way.
+      const Seconds apart =
+          count * (sum.forwardAll() + sum.dataGradAll() + sum.weightGrad +
+                   clock.shardedForward(own) + clock.shardedBackward(own));
+      exchange = maximum(Seconds(0), exchange - (apart - line.busy));
+    }
+    add("ep_communication", exchange);
+    add("host", count * (sum.forwardHost + sum.backwardHost));
+    add("pp_communication", line.transfer);
+    add("pp_bubble", line.idle);
+  }
+
+  const Program &program;
+  const Hardware &hardware;
+  const Profile &profile;
+  const Plan &plan;
+  EstimateCache &cache;
+  const StageClock clock;
+  std::vector<StageWork> work;      ///< of the ranks of a pipeline
+  std::vector<StageWork> chunkWork; ///< [rank * chunks + chunk]
+  Seconds sharedReduce;
+};
+
+/// Gathered logits and their gradient, 16 bits each.
+constexpr double kGatheredBytes = 4;
+
+/// Context, libraries, buffers of the communicators that a rank is in, and what
+/// the allocator reserves beyond `allocated`. A pipeline has a communicator of
+/// its own for each neighbour.
+Bytes outsideBytes(const Profile &profile, const Plan &plan,
+                   double allocated) {
+  const int64_t communicators = (plan.tp > 1 ? 1 : 0) + (plan.dp > 1 ? 1 : 0) +
+                                (plan.ep > 1 ? 1 : 0) + (plan.pp > 1 ? 2 : 0);
+  return profile.frameworkBytes + communicators * profile.communicatorBytes +
+         Bytes(static_cast<int64_t>(profile.allocatorSlack * allocated));
+}
+
+/// Bytes that a framework holds on a rank of `stage` beside our arena.
+Bytes frameworkBytes(const Program &program, const Hardware &hardware,
+                     const Profile &profile, const Plan &plan, int64_t stage,
+                     const std::vector<InFlight> &moments) {
+  double bytes = 0;
+  const double stream =
+      static_cast<double>(streamBytes(program, plan).count()) /
+      static_cast<double>(byteWidth(plan.dtypes.compute));
+  const double scores = static_cast<double>(program.sequence) *
+                        static_cast<double>(program.sequence) *
+                        static_cast<double>(plan.microBatch) *
+                        static_cast<double>(program.heads) /
+                        static_cast<double>(plan.tp);
+  // What eager kernels keep of the two norms and the activation of a layer.
+  const double eager =
+      2 * profile.norm.saved * stream +
+      profile.activation.saved * static_cast<double>(program.sequence) *
+          static_cast<double>(plan.microBatch) *
+          static_cast<double>(program.ffn) / static_cast<double>(plan.tp);
+  const bool unfused = attentionIsUnfused(hardware.device, profile);
+  // Bytes that a microbatch holds, per chunk.
+  std::vector<double> held(static_cast<size_t>(plan.chunks), 0);
+  forEachRun(plan, stage, [&](const StageRun &run, int64_t chunk) {
+    const Kind &kind =
+        program.kinds[static_cast<size_t>(kindIndex(program, run.kind))];
+    if (!givesStream(kind)) // the head; gathered logits lie beside their parts
+      bytes += (profile.loss.saved +
+                (profile.gatherLogits && plan.tp > 1 ? kGatheredBytes : 0)) *
+               static_cast<double>(program.sequence) *
+               static_cast<double>(plan.microBatch) *
+               static_cast<double>(paddedVocab(program.vocab, plan.tp)) /
+               (profile.gatherLogits ? 1.0 : static_cast<double>(plan.tp));
+    if (!takesStream(kind) || !givesStream(kind))
+      return;
+    double &own = held[static_cast<size_t>(chunk)];
+    const double count = static_cast<double>(run.count);
+    if (run.recompute != Recompute::Full)
+      own += count * (profile.savedMaskBytes * stream + eager);
+    if (unfused && run.recompute == Recompute::None)
+      own += count * profile.scoreSavedBytes * scores;
+  });
+  double most = 0;
+  for (const InFlight &moment : moments) {
+    double sum = 0;
+    for (size_t chunk = 0; chunk < held.size(); ++chunk)
+      sum += static_cast<double>(moment.saved[chunk]) * held[chunk];
+    most = std::max(most, sum);
+  }
+  bytes += most;
+  bytes += eager; // of the layer at work, as the scores
+  if (unfused)
+    bytes += profile.scoreSavedBytes * scores;
+  return Bytes(static_cast<int64_t>(bytes));
+}
+
+} // namespace
+
+Bytes StageEstimate::total() const { return memory.total() + framework; }
+
+StageEstimate estimateStageMemory(const Program &program,
+                                  const Hardware &hardware,
+                                  const Profile &profile, const Plan &plan,
+                                  const LayerTable &table, int64_t stage,
+                                  const ScheduleFacts *facts) {
+  const ScheduleFacts made = facts ? ScheduleFacts() : scheduleFacts(plan);
+  if (!facts)
+    facts = &made;
+  MemoryParts parts = memoryOf(program, plan, table, stage, facts);
+  StageEstimate estimate;
+  estimate.memory = parts;
+  Bytes eager =
+      frameworkBytes(program, hardware, profile, plan, stage,
+                     facts->inFlight[static_cast<size_t>(stage)]);
+  // Of the layer behind the one at work, whose transfers run ahead.
+  const auto ahead = [&](DType dtype) {
+    return Bytes(checkedMul(largestBlock(program, plan, table, stage),
+                            byteWidth(dtype)));
+  };
+  if (plan.zero >= 3 && profile.overlapParameterGather)
+    eager += ahead(plan.dtypes.param);
+  if (plan.zero >= 2 && profile.overlapGradientReduce)
+    eager += ahead(plan.dtypes.grad);
+  estimate.outside = outsideBytes(
+      profile, plan, static_cast<double>((parts.total() + eager).count()));
+  estimate.framework = eager + estimate.outside;
+  return estimate;
+}
+
+std::vector<StageEstimate> estimateMemory(const Program &program,
+                                          const Hardware &hardware,
+                                          const Profile &profile,
+                                          const Plan &plan) {
+  const LayerTable table(program, plan);
+  const ScheduleFacts facts = scheduleFacts(plan);
+  std::vector<StageEstimate> stages;
+  for (int64_t stage = 0; stage < plan.pp; ++stage)
+    stages.push_back(estimateStageMemory(program, hardware, profile, plan,
+                                         table, stage, &facts));
+  return stages;
+}
+
+Estimate estimateTime(const Program &program, const Hardware &hardware,
+                      const Profile &profile, const Plan &plan,
+                      EstimateCache *cache, Breakdown *breakdown) {
+  EstimateCache own;
+  Estimate estimate =
+      Composer(program, hardware, profile, plan, cache ? *cache : own)
+          .run(breakdown);
+  const double tokens = static_cast<double>(plan.globalBatch) *
+                        static_cast<double>(program.sequence);
+  const double ranks = static_cast<double>(plan.ranks());
+  const double seconds = estimate.stepTime.count();
+  estimate.tokensPerSecondPerGpu = tokens / seconds / ranks;
+  estimate.modelFlopsUtilization =
+      modelFlopsPerToken(program, FlopsConvention::CausalHalved) * tokens /
+      (seconds * ranks * arithmeticRate(hardware.device, plan.dtypes.compute));
+  return estimate;
+}
+
+Estimate estimate(const Program &program, const Hardware &hardware,
+                  const Profile &profile, const Plan &plan,
+                  EstimateCache *cache) {
+  Estimate estimate = estimateTime(program, hardware, profile, plan, cache);
+  estimate.stages = estimateMemory(program, hardware, profile, plan);
+  estimate.fits = true;
+  for (const StageEstimate &stage : estimate.stages)
+    estimate.fits = estimate.fits && stage.total() <= hardware.device.usable;
+  return estimate;
+}
+
+} // namespace shardwright::cost

@@ -1,0 +1,45 @@
+//===- Evidence.h - How sure a prediction is --------------------*- C++ -*-===//
+//
+// Intervals come from the errors that published runs show, and say nothing
+// about the run at hand. A cell is what the evidence is sorted by: hardware,
+// framework and family of model.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_ESTIMATE_EVIDENCE_H
+#define SHARDWRIGHT_COST_MODEL_ESTIMATE_EVIDENCE_H
+
+#include "cost_model/Units.h"
+
+#include <string_view>
+
+namespace shardwright::cost {
+
+enum class RunFamily {
+  Dense16, ///< dense, products of 16 bits
+  Dense8,  ///< dense, of 8 bits or fewer
+  Experts
+};
+std::string_view name(RunFamily family);
+
+/// Where 80 % of measured step times lie.
+struct TimeInterval {
+  Seconds low, high;
+  /// No published run of this cluster, profile and family was compared: the
+  /// interval is that of the family, twice as wide.
+  bool extrapolating = false;
+};
+
+/// Whether runs of this cell are in the evidence.
+bool hasEvidence(std::string_view cluster, std::string_view profile,
+                 RunFamily family);
+
+int64_t evidenceCells(); ///< how many cells have evidence
+
+/// Interval of a prediction. Errors of the family's configurations, one vote a
+/// source, from their 10th to their 90th percentile.
+TimeInterval intervalOf(Seconds predicted, std::string_view cluster,
+                        std::string_view profile, RunFamily family);
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_ESTIMATE_EVIDENCE_H

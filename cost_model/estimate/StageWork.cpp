@@ -1,0 +1,206 @@
+#include "cost_model/estimate/StageWork.h"
+
+#include "cost_model/estimate/Goodput.h"
+#include "cost_model/hardware/Collective.h"
+#include "cost_model/hardware/Kernel.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shardwright::cost {
+namespace {
+
+/// Placement of a group over neighbouring mesh axes.
+Placement placementOf(const Plan &plan, const Hardware &hardware,
+                      const std::vector<Axis> &axes) {
+  if (axes.empty())
+    return {};
+  int64_t stride = 1;
+  for (size_t axis = axes.back() + size_t(1); axis < plan.mesh.size(); ++axis)
+    stride *= plan.mesh[axis].size;
+  return placeGroup(degree(plan, axes), stride, hardware.ranksPerNode());
+}
+
+} // namespace
+
+BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
+                      const Profile &profile, const ParameterBlock &block) {
+  BlockTimes times;
+  const int64_t gradWidth =
+      profile.reducedGradientBytes > 0
+          ? static_cast<int64_t>(profile.reducedGradientBytes)
+          : byteWidth(plan.dtypes.grad);
+  const int64_t paramWidth = byteWidth(plan.dtypes.param);
+  for (const Bucket &bucket : block.buckets) {
+    const Placement data = placementOf(plan, hardware, bucket.dataAxes);
+    const Bytes gradient(checkedMul(bucket.elements, gradWidth));
+    const bool sharded = plan.zero >= 2;
+    Seconds &rest = sharded ? times.reduceShards : times.reduce;
+    const Bytes left =
+        sharded ? Bytes(gradient.count() / bucket.shards) : gradient;
+    if (!bucket.extraReduceAxes.empty())
+      rest += collectiveTime(hardware, Collective::AllReduce, left,
+                             placeGroup(degree(plan, bucket.extraReduceAxes), 1,
+                                        hardware.ranksPerNode()));
+    if (stageOwners(plan.schedule) > 1) // half a pipeline apart, on average
+      rest += collectiveTime(
+          hardware, Collective::AllReduce, left,
+          placeGroup(2, plan.dp * plan.tp * std::max<int64_t>(1, plan.pp / 2),
+                     hardware.ranksPerNode()));
+    if (data.ranks > 1)
+      times.reduce += memoryTime(
+          hardware.device, KernelClass::Elementwise,
+          Bytes(static_cast<int64_t>(static_cast<double>(bucket.elements) *
+                                     profile.reductionTraffic)));
+    const Placement shards = placementOf(plan, hardware, bucket.shardAxes);
+    if (bucket.shards == 1 || profile.allReduceUnderZero) {
+      times.reduce +=
+          collectiveTime(hardware, Collective::AllReduce, gradient, data);
+    } else {
+      times.reduce += collectiveTime(hardware, Collective::ReduceScatter,
+                                     gradient, shards);
+      if (shards.ranks < data.ranks) { // copies, one in every shard group
+        std::vector<Axis> copies = bucket.dataAxes;
+        for (Axis axis : bucket.shardAxes)
+          std::erase(copies, axis);
+        rest += collectiveTime(hardware, Collective::AllReduce,
+                               Bytes(gradient.count() / bucket.shards),
+                               placementOf(plan, hardware, copies));
+      }
+    }
+    if (bucket.shards == 1)
+      continue;
+    times.gather += collectiveTime(
+        hardware, Collective::AllGather,
+        Bytes(checkedMul(bucket.elements / bucket.shards, paramWidth)), shards);
+  }
+  return times;
+}
+
+void accumulate(LayerProfile &sum, const LayerProfile &layer, int64_t count) {
+  const double times = static_cast<double>(count);
+  sum.forward += times * layer.forward;
+  sum.dataGrad += times * layer.dataGrad;
+  sum.weightGrad += times * layer.weightGrad;
+  sum.recompute += times * layer.recompute;
+  sum.forwardCommunication += times * layer.forwardCommunication;
+  sum.backwardCommunication += times * layer.backwardCommunication;
+  sum.forwardExchange += times * layer.forwardExchange;
+  sum.backwardExchange += times * layer.backwardExchange;
+  sum.forwardHost += times * layer.forwardHost;
+  sum.backwardHost += times * layer.backwardHost;
+}
+
+void accumulate(StageWork &sum, const StageWork &chunk) {
+  accumulate(sum.layers, chunk.layers, 1);
+  accumulate(sum.entrance, chunk.entrance, 1);
+  accumulate(sum.exit, chunk.exit, 1);
+  sum.reduce += chunk.reduce;
+  sum.largestReduce = maximum(sum.largestReduce, chunk.largestReduce);
+  sum.gather += chunk.gather;
+  sum.reduceShards += chunk.reduceShards;
+  sum.elements = checkedAdd(sum.elements, chunk.elements);
+  sum.stateElements = checkedAdd(sum.stateElements, chunk.stateElements);
+}
+
+void slowDown(StageWork &own, double speed) {
+  for (LayerProfile *part : {&own.layers, &own.entrance, &own.exit})
+    for (Seconds *time : {&part->forward, &part->dataGrad, &part->weightGrad,
+                          &part->recompute})
+      *time = (1 / speed) * *time;
+}
+
+void addLayers(StageWork &sum, LayerProfile &part, const LayerProfile &layer,
+               const ParameterBlock &block, const BlockTimes &times,
+               int64_t count) {
+  const double layers = static_cast<double>(count);
+  accumulate(part, layer, count);
+  sum.reduce += layers * times.reduce;
+  sum.largestReduce = maximum(sum.largestReduce, times.reduce);
+  sum.gather += layers * times.gather;
+  sum.reduceShards += layers * times.reduceShards;
+  sum.elements = checkedAdd(sum.elements, checkedMul(count, block.elements));
+  sum.stateElements =
+      checkedAdd(sum.stateElements, checkedMul(count, block.stateElements));
+}
+
+Seconds StageClock::shardedForward(const StageWork &own) const {
+  if (zero < 3)
+    return Seconds(0);
+  return profile.overlapParameterGather
+             ? exposedTime(hardware, own.gather, own.layers.forward)
+             : own.gather;
+}
+Seconds StageClock::shardedBackward(const StageWork &own) const {
+  if (zero < 2)
+    return Seconds(0);
+  const Seconds transfers =
+      zero == 3 ? own.gather + own.reduce : own.reduce;
+  return profile.overlapGradientReduce
+             ? exposedTime(hardware, transfers,
+                           own.layers.dataGrad + own.layers.weightGrad)
+             : transfers;
+}
+Seconds StageClock::exposedReduce(const StageWork &own) const {
+  if (zero >= 2) // the last one of a step
+    return own.reduceShards +
+           (profile.overlapGradientReduce ? own.largestReduce : Seconds(0));
+  if (!profile.overlapGradientReduce)
+    return own.reduce;
+  // All but the last bucket may hide behind the last microbatch's backward.
+  const Seconds cover = own.layers.dataGrad + own.layers.weightGrad;
+  return maximum(own.largestReduce, exposedInChunks(own.reduce, cover));
+}
+
+Seconds StageClock::exposedInChunks(Seconds transfer, Seconds cover) const {
+  const double part = schedule == ScheduleKind::Interleaved
+                          ? 1.0 / static_cast<double>(chunks)
+                          : 1.0;
+  const Seconds early = (1 - part) * transfer;
+  const Seconds room = (1 - part) * static_cast<double>(pp) * cover;
+  return exposedTime(hardware,
+                     part * transfer + maximum(Seconds(0), early - room),
+                     part * cover);
+}
+Seconds StageClock::exposedGather(const StageWork &own) const {
+  if (zero >= 3)
+    return Seconds(0);
+  return profile.overlapParameterGather
+             ? exposedInChunks(own.gather, own.layers.forward)
+             : own.gather;
+}
+double StageClock::optimizerBytes(const StageWork &own) const {
+  return static_cast<double>(own.stateElements) *
+             profile.stateBytesPerParameter +
+         static_cast<double>(own.elements) * profile.gradientBytesPerParameter;
+}
+Seconds StageClock::optimizerTime(const StageWork &own) const {
+  return memoryTime(hardware.device, KernelClass::Optimizer,
+                    Bytes(static_cast<int64_t>(optimizerBytes(own))));
+}
+
+double slowestExcess(const Device &device, int64_t ranks) {
+  return device.speedDeviation * expectedLargestNormal(ranks);
+}
+
+Seconds synchronizationTime(const Hardware &hardware, const Plan &plan) {
+  return collectiveTime(hardware, Collective::AllReduce, Bytes(16),
+                        placeGroup(plan.ranks(), 1, hardware.ranksPerNode()));
+}
+
+Seconds borderTime(const Program &program, const Hardware &hardware,
+                   const Profile &profile, const Plan &plan) {
+  if (plan.pp == 1)
+    return Seconds(0);
+  const Bytes stream = streamBytes(program, plan);
+  Bytes sent = stream;
+  Seconds gather(0);
+  if (profile.scatterTransfers && !plan.sp && plan.tp > 1) {
+    sent = Bytes(ceilDiv(stream.count(), plan.tp));
+    gather = collectiveTime(hardware, Collective::AllGather, sent,
+                            placeGroup(plan.tp, 1, hardware.ranksPerNode()));
+  }
+  return transferTime(hardware, sent, plan.dp * plan.tp, plan.pp) + gather;
+}
+
+} // namespace shardwright::cost

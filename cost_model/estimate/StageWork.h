@@ -1,0 +1,96 @@
+//===- StageWork.h - What a stage does in a step ----------------*- C++ -*-===//
+//
+// Sums over the layers of a stage, and what of its transfers hides behind its
+// compute. The estimate composes these; the bounds of the search are made of
+// the same functions, so that a bound and a price cannot drift apart.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_ESTIMATE_STAGEWORK_H
+#define SHARDWRIGHT_COST_MODEL_ESTIMATE_STAGEWORK_H
+
+#include "cost_model/estimate/Estimate.h"
+
+namespace shardwright::cost {
+
+/// Reduction and gathering of one block, bucket by bucket (D8).
+/// Under ZeRO 2 and 3 `reduce` is of every microbatch and `reduceShards`, of what
+/// it leaves, once; below, all is in `reduce`.
+struct BlockTimes {
+  Seconds reduce, gather, reduceShards;
+};
+BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
+                      const Profile &profile, const ParameterBlock &block);
+
+/// Sums over the layers of a stage, of one microbatch.
+struct StageWork {
+  LayerProfile layers;           ///< of kinds that take and give a stream
+  LayerProfile entrance;         ///< of kinds that only give one (embedding)
+  LayerProfile exit;             ///< of kinds that only take one (head)
+  Seconds reduce, largestReduce; ///< gradient reduction; of one layer
+  Seconds gather;                ///< of parameters
+  Seconds reduceShards; ///< sums of sharded gradients that are left for the end
+  int64_t elements = 0;          ///< parameters of a rank
+  int64_t stateElements = 0;     ///< of its optimizer state
+};
+
+/// Adds `count` times `layer` to `sum`.
+void accumulate(LayerProfile &sum, const LayerProfile &layer, int64_t count);
+/// Makes compute take 1 / speed.
+void slowDown(StageWork &own, double speed);
+/// Adds what another chunk of the same rank does.
+void accumulate(StageWork &sum, const StageWork &chunk);
+/// Adds `count` layers whose parameters are `block`, timed `times`; `part` is
+/// one of the three LayerProfiles of `sum`.
+void addLayers(StageWork &sum, LayerProfile &part, const LayerProfile &layer,
+               const ParameterBlock &block, const BlockTimes &times,
+               int64_t count);
+
+/// What shows of the transfers of a stage under a plan (dp, pp, zero, chunks).
+class StageClock {
+public:
+  StageClock(const Hardware &hardware, const Profile &profile,
+             const Plan &plan)
+      : hardware(hardware), profile(profile), zero(plan.zero), pp(plan.pp),
+        chunks(plan.chunks), schedule(plan.schedule) {}
+
+  /// ZeRO 3 gathers the parameters of a layer before it runs, forward and again
+  /// backward; it and ZeRO 2 reduce the gradients of every microbatch. The next
+  /// layer's transfers run beside a layer if the profile overlaps, so only what
+  /// is longer than the layers shows.
+  Seconds shardedForward(const StageWork &own) const;
+  Seconds shardedBackward(const StageWork &own) const;
+  /// Of the gradient reduction that ends a step.
+  Seconds exposedReduce(const StageWork &own) const;
+  /// Of the gather of updated parameters.
+  Seconds exposedGather(const StageWork &own) const;
+  double optimizerBytes(const StageWork &own) const;
+  Seconds optimizerTime(const StageWork &own) const;
+
+private:
+  /// exposedTime of a transfer whose parts belong to the chunks of a stage. Of
+  /// interleaved chunks each runs pp microbatches in a row, and only the part
+  /// of the last (first) one has no more than its own microbatch to hide
+  /// behind.
+  Seconds exposedInChunks(Seconds transfer, Seconds cover) const;
+
+  const Hardware &hardware;
+  const Profile &profile;
+  int zero;
+  int64_t pp, chunks;
+  ScheduleKind schedule;
+};
+
+/// How much slower than the mean the slowest of `ranks` devices is, if speeds
+/// are normal (expectedLargestNormal in Goodput.h).
+double slowestExcess(const Device &device, int64_t ranks);
+
+/// The reduction of gradient norm and loss over all ranks.
+Seconds synchronizationTime(const Hardware &hardware, const Plan &plan);
+
+/// One border of the pipeline, one microbatch, and what the receiver gathers.
+Seconds borderTime(const Program &program, const Hardware &hardware,
+                   const Profile &profile, const Plan &plan);
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_ESTIMATE_STAGEWORK_H

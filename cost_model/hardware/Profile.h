@@ -1,0 +1,119 @@
+//===- Profile.h - What a framework does with a plan, as data ---*- C++ -*-===//
+//
+// `native` is what this compiler emits; the others predict what others'
+// software does with the same plan. Data only (D19): no formula branches on a
+// profile's name. Schema: "shardwright.profile/1" (data/profiles/*.json).
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_HARDWARE_PROFILE_H
+#define SHARDWRIGHT_COST_MODEL_HARDWARE_PROFILE_H
+
+#include "cost_model/hardware/Hardware.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace shardwright::cost {
+
+/// Memory traffic of an op that runs as several kernels, in bytes per element
+/// of its input; 0: one kernel that reads operands and writes results.
+struct EagerTraffic {
+  double forward = 0, backward = 0;
+  /// Bytes per element that such kernels keep for the backward pass beside what
+  /// one kernel would.
+  double saved = 0;
+};
+
+struct Profile {
+  std::string name;
+  std::string description;
+
+  /// Attention kernels in order of preference: the first that the device has a
+  /// curve for is used, Unfused needs none.
+  std::vector<AttentionVariant> attention;
+  /// Unfused attention: memory traffic per score besides the two products
+  /// (softmax, dropout), and what is saved of it for the backward pass.
+  double scoreBytesForward = 0, scoreBytesBackward = 0, scoreSavedBytes = 0;
+
+  bool fuseElementwise = false; ///< chains of maps are one kernel
+  bool fuseNorm = false;        ///< norms join those chains
+  /// Products of one input (q, k, v; gate and up) are one product, and the
+  /// sums of their input gradients accumulate inside it.
+  bool fuseSiblingProducts = false;
+  /// The weight-gradient product adds into the gradient buffer itself.
+  bool fuseGradientAccumulation = false;
+  /// Full recomputation runs the whole forward pass of the layer again, not
+  /// only what the backward pass needs.
+  bool recomputeWholeLayer = false;
+
+  bool overlapForwardTensor = false; ///< forward tp collectives, with products
+  bool overlapDataGradient = false;  ///< of dx, with the weight gradient
+  bool overlapWeightGather = false;  ///< gathers for dW, with the data gradient
+  bool overlapGradientReduce = false;  ///< dp reduction, with the last backward
+  bool overlapParameterGather = false; ///< ZeRO gather, with the next forward
+  bool overlapTransfers = false;       ///< pipeline transfers, with compute
+  /// Pipeline transfers carry 1/tp of a replicated stream and are gathered by
+  /// the receiver inside its node.
+  bool scatterTransfers = false;
+
+  /// ZeRO 1 sums whole gradients on every rank, instead of leaving each rank
+  /// its part of the sum.
+  bool allReduceUnderZero = false;
+  /// Width of a gradient on the wire (0: as it is stored), and memory traffic
+  /// of an element before and after: flattening, scaling, casts.
+  double reducedGradientBytes = 0, reductionTraffic = 0;
+  /// The logits are gathered: every rank of a tensor group computes the loss
+  /// over the whole vocabulary.
+  bool gatherLogits = false;
+
+  /// Of ops that the framework spells out in small kernels, f32 copies
+  /// included. Norm: backward with the gradient of its weight. Loss: everything
+  /// that reads the logits.
+  EagerTraffic norm, rotary, activation, loss;
+
+  /// Host time to issue one operator, and how many are issued (views, casts and
+  /// autograd nodes too) for each op of the program. A layer takes the longer
+  /// of its device time and the host time to issue it.
+  Seconds launch;
+  double forwardOperators = 1, backwardOperators = 1;
+  /// Memory traffic of the update per parameter: of the sharded state, and of
+  /// the whole gradient buffer (zeroing).
+  double stateBytesPerParameter = 0, gradientBytesPerParameter = 0;
+  Bytes frameworkBytes;      ///< context and library workspaces
+  Bytes communicatorBytes;   ///< buffers of one communicator
+  double allocatorSlack = 0; ///< reserved beyond allocated, share of it
+  double savedMaskBytes = 0; ///< dropout masks per element of a layer's
+                             ///< stream: one byte for each dropout on it
+
+  /// Rows of the busiest expert rank over the mean: stretches its products and
+  /// the exchange of rows. 1 is balanced; no profile file sets it.
+  double expertImbalance = 1;
+  /// A token crosses the network once for each node with one of its experts,
+  /// and is copied inside the node (DeepEP, HybridEP), instead of once for each
+  /// expert. Chosen per run; no profile file sets it.
+  bool exchangeOncePerNode = false;
+  /// Rows are put in order by the kernels of the exchange (HybridEP).
+  bool exchangePermutes = false;
+
+  /// Products of layers in 8 or 4 bits (speedup 0: they run in 16), and bytes
+  /// to quantize an element of their input, with the transposed copy that the
+  /// weight gradient reads. Head, attention core, norms and activations stay in
+  /// 16 bits.
+  NarrowRate narrow;
+  double quantizeBytes = 0;
+
+  DTypes dtypes; ///< of 16-bit training; f16 or bf16 as the run says
+};
+
+/// Reads a profile file. Unknown, missing and duplicate keys are errors.
+bool readProfile(std::string_view text, std::string_view file, Profile &profile,
+                 Failure &failure);
+
+/// Text of a shipped profile, or null; names in alphabetical order.
+const char *shippedProfile(std::string_view name);
+std::vector<std::string> shippedProfileNames();
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_HARDWARE_PROFILE_H

@@ -1,0 +1,537 @@
+#include "cost_model/partition/Assignment.h"
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <optional>
+
+namespace shardwright::cost {
+
+std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role) {
+  auto axes = [&](bool use, Degree degree) {
+    return use ? axesOfDegree(plan, degree) : std::vector<Axis>();
+  };
+  if (segment == Segment::Update)
+    return axes(role == Role::Flat && plan.zero >= 1, Degree::Dp);
+  if (role == Role::Batch)
+    return axes(true, Degree::Dp);
+  switch (segment) {
+  case Segment::Stream:
+    return axes(plan.sp && role == Role::Seq, Degree::Tp);
+  case Segment::Attention: return axes(role == Role::Heads, Degree::Tp);
+  case Segment::Mlp: return axes(role == Role::Ffn, Degree::Tp);
+  case Segment::Embed:
+  case Segment::Head:
+  case Segment::Loss: return axes(role == Role::Vocab, Degree::Tp);
+  case Segment::Router: {
+    if (role != Role::Rows)
+      return axes(plan.sp && role == Role::Seq, Degree::Tp);
+    std::vector<Axis> rows = axesOfDegree(plan, Degree::Dp);
+    for (Axis axis : axes(plan.sp, Degree::Tp))
+      rows.push_back(axis);
+    return rows;
+  }
+  case Segment::Experts:
+    if (role == Role::Rows) {
+      std::vector<Axis> rows = axesOf(plan, Segment::Router, Role::Rows);
+      for (Axis axis : axesOfDegree(plan, Degree::Etp))
+        std::erase(rows, axis);
+      return rows;
+    }
+    return role == Role::Experts ? axesOfDegree(plan, Degree::Ep)
+                                 : axes(role == Role::Ffn, Degree::Etp);
+  case Segment::Update: break;
+  }
+  return {};
+}
+
+std::vector<Axis> routedAxes(const Plan &plan, Segment segment) {
+  return segment == Segment::Experts ? axesOfDegree(plan, Degree::Ep)
+                                     : std::vector<Axis>();
+}
+
+std::vector<Axis> dataAxes(const Plan &plan, Segment segment) {
+  return axesOfDegree(plan, segment == Segment::Experts ? Degree::Edp
+                                                        : Degree::Dp);
+}
+
+std::vector<Axis> shardAxes(const Plan &plan, Segment segment) {
+  std::vector<Axis> axes = dataAxes(plan, segment);
+  if (plan.zeroRanks > 0)
+    while (!axes.empty() && degree(plan, axes) > plan.zeroRanks)
+      axes.erase(axes.begin());
+  return axes;
+}
+
+int64_t paddedVocab(int64_t vocab, int64_t tp) {
+  return roundUp(vocab, checkedMul(128, tp));
+}
+
+int64_t plannedSize(const Plan &plan, Role role, int64_t size) {
+  if (role == Role::Batch || role == Role::Rows)
+    return checkedMul(size, checkedMul(plan.dp, plan.microBatch));
+  if (role == Role::Vocab)
+    return paddedVocab(size, plan.tp);
+  return size;
+}
+
+int64_t degree(const Plan &plan, const std::vector<Axis> &axes) {
+  int64_t product = 1;
+  for (Axis axis : axes)
+    product = checkedMul(product, plan.mesh[axis].size);
+  return product;
+}
+
+Encoding streamEncoding(const Plan &plan) {
+  return {{axesOf(plan, Segment::Stream, Role::Seq),
+           axesOf(plan, Segment::Stream, Role::Batch),
+           axesOf(plan, Segment::Stream, Role::Hidden)},
+          Partial::None,
+          {},
+          {}};
+}
+
+Encoding parameterEncoding(const Plan &plan, const Parameter &parameter) {
+  Encoding encoding;
+  for (const Dim &dim : parameter.dims)
+    encoding.dims.push_back(axesOf(plan, parameter.segment, dim.role));
+  return encoding;
+}
+
+std::vector<int64_t> localShape(const Plan &plan, const Value &value,
+                                const Encoding &encoding) {
+  assert(encoding.dims.size() == value.dims.size() &&
+         "an encoding has the rank of its value");
+  std::vector<int64_t> shape;
+  shape.reserve(value.dims.size());
+  for (size_t i = 0; i < value.dims.size(); ++i) {
+    int64_t size = plannedSize(plan, value.dims[i].role, value.dims[i].size);
+    int64_t shards = degree(plan, encoding.dims[i]);
+    assert(size % shards == 0 && "a legal plan divides every dim evenly");
+    shape.push_back(size / shards);
+  }
+  return shape;
+}
+
+Bytes localBytes(const Plan &plan, const Value &value,
+                 const Encoding &encoding) {
+  int64_t bytes = byteWidth(plan.dtypes.of(value.precision));
+  for (size_t i = 0; i < value.dims.size(); ++i) {
+    int64_t size = plannedSize(plan, value.dims[i].role, value.dims[i].size);
+    int64_t shards = degree(plan, encoding.dims[i]);
+    assert(size % shards == 0 && "a legal plan divides every dim evenly");
+    bytes = checkedMul(bytes, size / shards);
+  }
+  return Bytes(bytes);
+}
+
+namespace {
+
+bool contains(const std::vector<Axis> &axes, Axis axis) {
+  return std::find(axes.begin(), axes.end(), axis) != axes.end();
+}
+
+void addAxes(std::vector<Axis> &axes, const std::vector<Axis> &more) {
+  for (Axis axis : more)
+    if (!contains(axes, axis))
+      axes.push_back(axis);
+  std::sort(axes.begin(), axes.end());
+}
+
+/// Plans one function; the members are what its steps share.
+class FunctionPlanner {
+public:
+  FunctionPlanner(const Plan &plan, const Kind &kind, const Function &function,
+                  PlannedFunction &out, std::string &why)
+      : plan(plan), kind(kind), function(function), out(out), why(why) {}
+
+  /// `saved` and `kept`: encodings by index, of the functions planned before.
+  /// `keptReaders`: encodings in which the function after reads kept values.
+  bool run(const std::vector<Encoding> &saved,
+           const std::vector<Encoding> &kept,
+           std::map<int32_t, Encoding> keptReaders = {}) {
+    readers = std::move(keptReaders);
+    const size_t count = function.values.size();
+    out.encodings.assign(count, {});
+    out.values.assign(count, {});
+    out.ops.assign(function.ops.size(), {});
+    producer.assign(count, -1);
+    if (!planArguments(saved, kept))
+      return false;
+    for (size_t op = 0; op < function.ops.size(); ++op)
+      if (!planOp(static_cast<int>(op)))
+        return false;
+    if (!planResults())
+      return false;
+    collectUses();
+    for (size_t value = 0; value < count; ++value)
+      if (!planValue(static_cast<ValueId>(value)))
+        return false;
+    return true;
+  }
+
+private:
+  bool planArguments(const std::vector<Encoding> &saved,
+                     const std::vector<Encoding> &kept) {
+    auto fromBefore = [&](const std::vector<Encoding> &before,
+                          const Argument &argument) {
+      if (static_cast<size_t>(argument.index) >= before.size())
+        return fail("an argument takes value " +
+                    std::to_string(argument.index) +
+                    ", which no earlier function of the kind gives");
+      out.encodings[argument.value] = before[argument.index];
+      return true;
+    };
+    for (const Argument &argument : function.arguments) {
+      Encoding &encoding = out.encodings[argument.value];
+      switch (argument.kind) {
+      case ArgKind::StreamIn:
+      case ArgKind::StreamGrad: encoding = streamEncoding(plan); break;
+      case ArgKind::Parameter:
+        encoding = parameterEncoding(plan, kind.parameters[argument.index]);
+        break;
+      case ArgKind::Saved:
+        if (!fromBefore(saved, argument))
+          return false;
+        break;
+      case ArgKind::Kept:
+        if (!fromBefore(kept, argument))
+          return false;
+        break;
+      case ArgKind::Tokens:
+      case ArgKind::Labels:
+        encoding.dims = {{}, axesOf(plan, Segment::Embed, Role::Batch)};
+        break;
+      }
+    }
+    return true;
+  }
+
+  bool planOp(int index) {
+    const Op &op = function.ops[index];
+    PlannedOp &planned = out.ops[index];
+    const std::vector<Factor> &factors = op.space.factors;
+    planned.local = op.space;
+    planned.factorAxes.resize(factors.size());
+    for (size_t i = 0; i < factors.size(); ++i) {
+      planned.factorAxes[i] = axesOf(plan, op.segment, factors[i].role);
+      int64_t size = plannedSize(plan, factors[i].role, factors[i].size);
+      int64_t shards = degree(plan, planned.factorAxes[i]);
+      if (size % shards != 0)
+        return fail("op " + op.name + ": " +
+                    std::string(name(factors[i].role)) + " of " +
+                    std::to_string(size) + " is not divisible by " +
+                    std::to_string(shards));
+      if (shards > 1 && factors[i].kind == FactorKind::Full)
+        return fail("op " + op.name + ": " +
+                    std::string(name(factors[i].role)) + " cannot be sharded");
+      planned.local.factors[i].size = size / shards;
+    }
+
+    auto encode = [&](const std::vector<int> &dims) {
+      Encoding encoding;
+      encoding.dims.reserve(dims.size());
+      for (int factor : dims)
+        encoding.dims.push_back(planned.factorAxes[factor]);
+      for (int factor : dims)
+        if (factors[factor].role == Role::Rows)
+          encoding.routed = routedAxes(plan, op.segment);
+      return encoding;
+    };
+    planned.operands.reserve(op.operands.size());
+    for (const std::vector<int> &dims : op.space.operands)
+      planned.operands.push_back(encode(dims));
+
+    Partial partial = Partial::None;
+    std::vector<Axis> partialAxes = passedPartial(index, planned);
+    if (!partialAxes.empty())
+      partial = Partial::Sum;
+    for (size_t i = 0; i < factors.size(); ++i) {
+      if (planned.factorAxes[i].empty() ||
+          (factors[i].kind != FactorKind::Sum &&
+           factors[i].kind != FactorKind::Max))
+        continue;
+      Partial made = factors[i].kind == FactorKind::Sum ? Partial::Sum
+                                                        : Partial::Max;
+      if (partial != Partial::None && partial != made)
+        return fail("op " + op.name + ": a sum and a maximum at once");
+      partial = made;
+      addAxes(partialAxes, planned.factorAxes[i]);
+    }
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      Encoding encoding = encode(op.space.results[i]);
+      encoding.partial = partial;
+      encoding.partialAxes = partialAxes;
+      // A factor summed over may still be a dim of another result (the query
+      // positions of an attention gradient); such a result is not partial.
+      for (int factor : op.space.results[i])
+        for (Axis axis : planned.factorAxes[factor])
+          std::erase(encoding.partialAxes, axis);
+      if (encoding.partialAxes.empty())
+        encoding.partial = Partial::None;
+      producer[op.results[i]] = index;
+      out.encodings[op.results[i]] = encoding;
+      planned.results.push_back(std::move(encoding));
+    }
+    return true;
+  }
+
+  /// The partial axes that pass through op `index`; marks its operands so.
+  std::vector<Axis> passedPartial(int index, PlannedOp &planned) {
+    const Op &op = function.ops[index];
+    const bool product = op.space.kernel == KernelClass::Gemm ||
+                         op.space.kernel == KernelClass::GroupedGemm;
+    std::vector<Axis> axes;
+    std::vector<size_t> carriers;
+    size_t linearOperands = 0;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      if (i >= op.space.linear.size() || !op.space.linear[i])
+        continue;
+      ++linearOperands;
+      const Encoding &have = out.encodings[op.operands[i]];
+      int from = producer[op.operands[i]];
+      if (have.partial != Partial::Sum || from < 0 ||
+          function.ops[from].segment != op.segment ||
+          have.dims != planned.operands[i].dims)
+        continue;
+      if (!carriers.empty() && have.partialAxes != axes)
+        return {};
+      axes = have.partialAxes;
+      carriers.push_back(i);
+    }
+    if (carriers.empty() || carriers.size() != (product ? 1 : linearOperands))
+      return {};
+    for (const std::vector<Axis> &used : planned.factorAxes)
+      for (Axis axis : used)
+        if (contains(axes, axis))
+          return {};
+    for (size_t i : carriers) {
+      planned.operands[i].partial = Partial::Sum;
+      planned.operands[i].partialAxes = axes;
+    }
+    return axes;
+  }
+
+  bool planResults() {
+    for (const Result &result : function.results) {
+      const Encoding &produced = out.encodings[result.value];
+      Encoding wanted = produced;
+      switch (result.kind) {
+      case ResultKind::StreamOut:
+      case ResultKind::StreamGrad: wanted = streamEncoding(plan); break;
+      case ResultKind::ParameterGrad:
+        wanted.dims =
+            parameterEncoding(plan, kind.parameters[result.index]).dims;
+        break;
+      case ResultKind::Loss:
+      case ResultKind::Saved: // settled in planValue
+      case ResultKind::Kept: break;
+      }
+      out.results.push_back(std::move(wanted));
+    }
+    return true;
+  }
+
+  void collectUses() {
+    for (size_t op = 0; op < function.ops.size(); ++op)
+      for (size_t i = 0; i < function.ops[op].operands.size(); ++i)
+        out.values[function.ops[op].operands[i]].uses.push_back(
+            {static_cast<int>(op), static_cast<int>(i), 0});
+    for (size_t i = 0; i < function.results.size(); ++i)
+      out.values[function.results[i].value].uses.push_back(
+          {-1, static_cast<int>(i), 0});
+  }
+
+  /// Whether a use takes the value as it stands once finished.
+  bool takesFinished(const PlannedFunction::ValuePlan::Use &use) const {
+    if (use.op >= 0)
+      return false;
+    ResultKind resultKind = function.results[use.operand].kind;
+    return resultKind == ResultKind::Saved || resultKind == ResultKind::Kept;
+  }
+  /// The encoding in which the next function reads what this use keeps; null
+  /// if it has no single one.
+  const Encoding *
+  wantedByReader(const PlannedFunction::ValuePlan::Use &use) const {
+    const Result &result = function.results[use.operand];
+    if (result.kind != ResultKind::Kept)
+      return nullptr;
+    auto found = readers.find(result.index);
+    return found == readers.end() ? nullptr : &found->second;
+  }
+  Encoding &wantedBy(const PlannedFunction::ValuePlan::Use &use) {
+    return use.op < 0 ? out.results[use.operand]
+                      : out.ops[use.op].operands[use.operand];
+  }
+
+  bool planValue(ValueId value) {
+    const Encoding &produced = out.encodings[value];
+    PlannedFunction::ValuePlan &valuePlan = out.values[value];
+    bool change = false, takers = false;
+    for (const auto &use : valuePlan.uses) {
+      change = change || !(wantedBy(use) == produced);
+      takers = takers || takesFinished(use);
+    }
+    const bool partial = produced.partial != Partial::None;
+    if (!change && !(takers && partial)) { // the common case
+      valuePlan.reshards.served.assign(valuePlan.uses.size(), 0);
+      return true;
+    }
+
+    std::vector<Encoding> wanted;
+    if (takers) {
+      for (const auto &use : valuePlan.uses)
+        if (!takesFinished(use))
+          wanted.push_back(wantedBy(use));
+      if (!planReshards(produced, wanted, valuePlan.reshards, why))
+        return fail(describe(value) + why);
+      Encoding finished = produced;
+      finished.partial = Partial::None;
+      finished.partialAxes.clear();
+      const std::vector<ReshardStep> &steps = valuePlan.reshards.steps;
+      for (const ReshardStep &step : steps)
+        if (partial && step.result.partial == Partial::None) {
+          finished = step.result;
+          break;
+        }
+      for (const auto &use : valuePlan.uses) {
+        if (!takesFinished(use))
+          continue;
+        wantedBy(use) = finished;
+        const Encoding *reader = wantedByReader(use);
+        for (const ReshardStep &step : steps)
+          if (reader && step.result == *reader)
+            wantedBy(use) = step.result;
+      }
+      wanted.clear();
+    }
+    for (const auto &use : valuePlan.uses)
+      wanted.push_back(wantedBy(use));
+    if (!planReshards(produced, wanted, valuePlan.reshards, why))
+      return fail(describe(value) + why);
+    for (size_t i = 0; i < valuePlan.uses.size(); ++i)
+      valuePlan.uses[i].served = valuePlan.reshards.served[i];
+    placeSteps(value);
+    return true;
+  }
+
+  void placeSteps(ValueId value) {
+    PlannedFunction::ValuePlan &valuePlan = out.values[value];
+    const std::vector<ReshardStep> &steps = valuePlan.reshards.steps;
+    const int end = static_cast<int>(function.ops.size());
+    std::vector<int> firstUse(steps.size() + 1, end);
+    for (const auto &use : valuePlan.uses)
+      if (use.op >= 0)
+        firstUse[use.served] = std::min(firstUse[use.served], use.op);
+    for (size_t i = steps.size(); i-- > 0;)
+      firstUse[steps[i].source] =
+          std::min(firstUse[steps[i].source], firstUse[i + 1]);
+    std::vector<int> available(steps.size() + 1, producer[value] + 1);
+    valuePlan.before.resize(steps.size());
+    for (size_t i = 0; i < steps.size(); ++i) {
+      valuePlan.before[i] = steps[i].collective == Collective::AllGather
+                                ? firstUse[i + 1]
+                                : available[steps[i].source];
+      available[i + 1] = valuePlan.before[i];
+    }
+  }
+
+  std::string describe(ValueId value) const {
+    return producer[value] < 0
+               ? "an argument: "
+               : "a result of op " + function.ops[producer[value]].name + ": ";
+  }
+  bool fail(std::string message) {
+    why = "kind " + kind.name + ": " + std::move(message);
+    return false;
+  }
+
+  const Plan &plan;
+  const Kind &kind;
+  const Function &function;
+  PlannedFunction &out;
+  std::string &why;
+  std::vector<int> producer; ///< per value its op, -1 for arguments
+  std::map<int32_t, Encoding> readers; ///< by index of kept value
+};
+
+/// Per kept value that every op of the weight gradient reads in one encoding,
+/// this encoding.
+std::map<int32_t, Encoding> keptReadersOf(const Plan &plan,
+                                          const Function &weightGrad) {
+  std::map<int32_t, Encoding> readers;
+  for (const Argument &argument : weightGrad.arguments) {
+    if (argument.kind != ArgKind::Kept)
+      continue;
+    std::optional<Encoding> wanted;
+    bool single = true;
+    for (const Op &op : weightGrad.ops)
+      for (size_t i = 0; i < op.operands.size(); ++i) {
+        if (op.operands[i] != argument.value)
+          continue;
+        Encoding encoding;
+        for (int factor : op.space.operands[i])
+          encoding.dims.push_back(
+              axesOf(plan, op.segment, op.space.factors[factor].role));
+        single = single && (!wanted || *wanted == encoding);
+        wanted = std::move(encoding);
+      }
+    if (wanted && single)
+      readers.emplace(argument.index, std::move(*wanted));
+  }
+  return readers;
+}
+
+/// Encodings of the results of `kind`, by their index.
+std::vector<Encoding> encodingsOf(const Function &function,
+                                  const PlannedFunction &planned,
+                                  ResultKind kind) {
+  std::vector<Encoding> encodings;
+  for (size_t i = 0; i < function.results.size(); ++i) {
+    const Result &result = function.results[i];
+    if (result.kind != kind)
+      continue;
+    if (encodings.size() <= static_cast<size_t>(result.index))
+      encodings.resize(result.index + 1);
+    encodings[result.index] = planned.results[i];
+  }
+  return encodings;
+}
+
+} // namespace
+
+bool planVariant(const Plan &plan, const Kind &kind, const KindVariant &variant,
+                 PlannedVariant &planned, std::string &why) {
+  planned = {};
+  if (!FunctionPlanner(plan, kind, variant.forward, planned.forward, why)
+           .run({}, {}))
+    return false;
+  std::vector<Encoding> saved =
+      encodingsOf(variant.forward, planned.forward, ResultKind::Saved);
+  if (!FunctionPlanner(plan, kind, variant.dataGrad, planned.dataGrad, why)
+           .run(saved, {}, keptReadersOf(plan, variant.weightGrad)))
+    return false;
+  std::vector<Encoding> kept =
+      encodingsOf(variant.dataGrad, planned.dataGrad, ResultKind::Kept);
+  return FunctionPlanner(plan, kind, variant.weightGrad, planned.weightGrad,
+                         why)
+      .run(saved, kept);
+}
+
+void resizeVariant(const Plan &plan, const KindVariant &variant,
+                   PlannedVariant &planned) {
+  const auto resize = [&](const Function &function, PlannedFunction &out) {
+    for (size_t op = 0; op < function.ops.size(); ++op) {
+      const std::vector<Factor> &factors = function.ops[op].space.factors;
+      for (size_t i = 0; i < factors.size(); ++i)
+        out.ops[op].local.factors[i].size =
+            plannedSize(plan, factors[i].role, factors[i].size) /
+            degree(plan, out.ops[op].factorAxes[i]);
+    }
+  };
+  resize(variant.forward, planned.forward);
+  resize(variant.dataGrad, planned.dataGrad);
+  resize(variant.weightGrad, planned.weightGrad);
+}
+
+} // namespace shardwright::cost

@@ -1,0 +1,125 @@
+//===- Assignment.h - A plan expanded to segment x role -> axes -*- C++ -*-===//
+//
+// The rule table (D6) and what follows from it for every value of a function:
+// encodings, reshards, local sizes. Search, ledger and passes all read it here.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_PARTITION_ASSIGNMENT_H
+#define SHARDWRIGHT_COST_MODEL_PARTITION_ASSIGNMENT_H
+
+#include "cost_model/partition/Reshard.h"
+#include "cost_model/plan/Plan.h"
+
+namespace shardwright::cost {
+
+/// The rule table:
+///   stream:        batch:dp  seq:tp if sp
+///   attention:     batch:dp  heads:tp
+///   mlp:           batch:dp  ffn:tp
+///   router:        as stream; rows: as the tokens that they are copies of
+///   experts:       experts:ep  ffn:etp  rows: as in router without etp
+///   embed/head/loss: batch:dp  vocab:tp
+///   update:        flat:dp if zero >= 1
+/// An axis of size 1 is never listed.
+std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role);
+
+/// Vocabulary padded for a plan: a multiple of 128 * tp (Megatron). D14.
+int64_t paddedVocab(int64_t vocab, int64_t tp);
+
+/// Global size of a dim or factor under the plan: Batch and Rows are multiplied
+/// by dp * microBatch, Vocab its padded size, others stay.
+int64_t plannedSize(const Plan &plan, Role role, int64_t size);
+
+/// Product of the sizes of `axes`.
+int64_t degree(const Plan &plan, const std::vector<Axis> &axes);
+
+/// Encoding of the stream between kinds: [seq, batch, hidden] of Stream.
+Encoding streamEncoding(const Plan &plan);
+/// Axes over which rows of a value in `segment` lie with the owner of their
+/// expert: ep in experts, none elsewhere.
+std::vector<Axis> routedAxes(const Plan &plan, Segment segment);
+/// Axes over whose ranks the gradient of a parameter of `segment` is summed and
+/// its optimizer state may be sharded: edp for experts, dp for all others.
+std::vector<Axis> dataAxes(const Plan &plan, Segment segment);
+/// Of them, those over which ZeRO shards: all, or the inner ones of HSDP.
+std::vector<Axis> shardAxes(const Plan &plan, Segment segment);
+/// Encoding of a parameter, from its segment and the roles of its dims.
+Encoding parameterEncoding(const Plan &plan, const Parameter &parameter);
+
+/// One op of a function under a plan.
+struct PlannedOp {
+  std::vector<std::vector<Axis>> factorAxes; ///< per factor of its space
+  std::vector<Encoding> operands;            ///< wanted
+  std::vector<Encoding> results;             ///< produced
+  IterationSpace local;                      ///< with local factor sizes
+};
+
+/// Everything a plan decides about a function. Values: `encodings[v]` is the
+/// encoding in which value v is produced (or arrives as an argument).
+struct PlannedFunction {
+  std::vector<Encoding> encodings;
+  std::vector<PlannedOp> ops;
+  /// Per value: its reshards, and for each of its uses (op operand order, then
+  /// function results, in program order) the value number that serves it.
+  struct ValuePlan {
+    ReshardPlan reshards;
+    struct Use {
+      int op;      ///< index in Function::ops, or -1 for a function result
+      int operand; ///< operand number, or index in Function::results
+      int served;  ///< 0 the produced value, i + 1 the result of step i
+    };
+    std::vector<Use> uses;
+    /// Per step: the index of the op that it stands before (ops.size(): after
+    /// the last). All-reduce, reduce-scatter and slice, which shrink what is
+    /// alive, stand right behind what they read; an all-gather stands right
+    /// before the first use of its result.
+    std::vector<int> before;
+  };
+  std::vector<ValuePlan> values;
+  /// Encodings of the function's results, in order.
+  std::vector<Encoding> results;
+};
+
+/// Encodings of saved and kept values are those their producing function gives
+/// them, so plan forward first, then dataGrad, then weightGrad.
+struct PlannedVariant {
+  PlannedFunction forward, dataGrad, weightGrad;
+};
+
+/// Expands `plan` over the functions of a kind. Rules (D6, D7):
+/// - an operand is wanted with the axes of its factors; a result is produced
+///   with the axes of its factors, partial over axes on its Sum/Max factors;
+/// - an operand that the op declares linear may arrive partial (sum) if producer
+///   and op share the segment, no factor of the op is sharded by the partial
+///   axes, and: the op is a Gemm (linear in each operand apart) and no other
+///   operand is partial, or it is another op (linear in all its linear operands
+///   together, as `add`) and all of them are partial over the same axes. The
+///   result carries the partial;
+/// - tokens and labels arrive sharded by batch only;
+/// - stream results and stream gradients are wanted in streamEncoding;
+/// - a ParameterGrad result and the Loss stay partial;
+/// - a Saved or Kept result is wanted as the value stands once its partial is
+///   finished (the first reshard that clears it), and adds no collective other
+///   than that finish; a Kept result is kept in the encoding in which the weight
+///   gradient reads it, if the data gradient makes that version for itself
+///   (under sp: a gathered gradient is not gathered twice).
+/// Returns false with `why` if planReshards fails.
+bool planVariant(const Plan &plan, const Kind &kind, const KindVariant &variant,
+                 PlannedVariant &planned, std::string &why);
+
+/// Makes `planned`, which planVariant gave for a plan that differs from `plan`
+/// in nothing but microBatch, what it would give for `plan`: encodings do not
+/// depend on sizes, local spaces do.
+void resizeVariant(const Plan &plan, const KindVariant &variant,
+                   PlannedVariant &planned);
+
+/// Bytes of one rank's part of a value: planned global size / sharding degree
+/// per dim, times the width of its dtype.
+Bytes localBytes(const Plan &plan, const Value &value, const Encoding &encoding);
+/// Local extents of a value, outer to inner.
+std::vector<int64_t> localShape(const Plan &plan, const Value &value,
+                                const Encoding &encoding);
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_PARTITION_ASSIGNMENT_H

@@ -1,0 +1,260 @@
+//===- PlanJson.cpp - plan.json ------------------------------------------===//
+#include "cost_model/plan/PlanJson.h"
+#include "cost_model/base/JsonReader.h"
+#include "cost_model/base/JsonWriter.h"
+
+namespace shardwright::cost {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr const char *planSchema = "shardwright.plan/1";
+
+// Upper ends of what a file may say: far above any machine, and small enough
+// that the products formed of them stay in int64.
+constexpr int64_t maxDegree = 1 << 15;
+constexpr int64_t maxBatch = int64_t(1) << 31;
+constexpr int64_t maxMicroBatch = 1 << 20;
+constexpr int64_t maxSequence = int64_t(1) << 31;
+constexpr int64_t maxLayers = 1 << 20;
+
+constexpr DType dtypes[] = {DType::F64, DType::F32, DType::BF16, DType::F16};
+constexpr Recompute policies[] = {Recompute::None, Recompute::Selective,
+                                  Recompute::Full};
+
+/// The enumerator of `choices` with the name at `value`; complains at `suffix`.
+template <typename Enum, size_t N>
+Enum choose(JsonObject &object, const std::string &suffix, const json &value,
+            const Enum (&choices)[N]) {
+  std::string wanted;
+  for (Enum choice : choices) {
+    if (value.is_string() && value.get<std::string>() == name(choice))
+      return choice;
+    wanted += (wanted.empty() ? "" : ", ") + std::string(name(choice));
+  }
+  if (!JsonObject::isMissing(value))
+    object.complain(suffix, "expected one of " + wanted + ", but got " +
+                                JsonObject::shown(value));
+  return choices[0];
+}
+template <typename Enum, size_t N>
+Enum choose(JsonObject &object, const std::string &key,
+            const Enum (&choices)[N]) {
+  return choose(object, "/" + key, object.at(key), choices);
+}
+
+/// Complains unless the value at `key` is `wanted`.
+void expectValue(JsonObject &object, const std::string &key,
+                 const json &wanted, Diag id = Diag::wrong_value) {
+  const json &value = object.at(key);
+  if (value != wanted && !JsonObject::isMissing(value))
+    object.complain("/" + key,
+                    "expected " + wanted.dump() + ", but got " +
+                        JsonObject::shown(value),
+                    id);
+}
+
+/// Mesh axes over which ZeRO shards: data ranks, or the inner ones of HSDP, and
+/// the parts of a sequence.
+json zeroAxes(const Plan &plan) {
+  json axes = json::array();
+  if (plan.zero == 0)
+    return axes;
+  if (plan.zeroRanks == 0)
+    axes.push_back("dp");
+  else if (plan.zeroRanks > 1)
+    axes.push_back("dp1");
+  if (plan.cp > 1)
+    axes.push_back("cp");
+  return axes;
+}
+
+/// zeroRanks by what a file says of the axes: "dp1" of a mesh that splits dp
+/// into copies and shards (HSDP), or no data axis at all beside "cp".
+int64_t shardRanks(const Plan &plan, const json &axes) {
+  if (plan.zero == 0 || plan.ep * plan.etp > 1 || !axes.is_array() ||
+      axes.empty())
+    return 0;
+  if (axes.front() == "cp" && plan.cp > 1 && plan.dp > 1)
+    return 1;
+  if (axes.front() == "dp1")
+    for (const MeshAxis &axis : plan.mesh)
+      if (axis.name == "dp1")
+        return axis.size;
+  return 0;
+}
+
+/// The order that a file's mesh has.
+MeshOrder orderOf(const std::vector<MeshAxis> &mesh) {
+  return !mesh.empty() && mesh.front().name.substr(0, 2) == "dp"
+             ? MeshOrder::DpPp
+             : MeshOrder::PpDp;
+}
+
+void readParallel(JsonObject parallel, Plan &plan) {
+  plan.dp = parallel.integer("dp", 1, maxDegree);
+  plan.tp = parallel.integer("tp", 1, maxDegree);
+  plan.pp = parallel.integer("pp", 1, maxDegree);
+  plan.cp = parallel.integer("cp", 1, maxDegree);
+  plan.ep = parallel.integer("ep", 1, maxDegree);
+  plan.etp = parallel.integer("etp", 1, maxDegree);
+  plan.sp = parallel.boolean("sp");
+  plan.zero = static_cast<int>(parallel.integer("zero", 0, 3));
+  if (plan.cp > 1)
+    plan.cpKind = choose(parallel, "cp_kind", cpKinds);
+  else
+    expectValue(parallel, "cp_kind", "none");
+  if (parallel.has("offload")) {
+    expectValue(parallel, "offload", "optimizer");
+    plan.offloadOptimizer = true;
+  }
+  plan.zeroRanks = shardRanks(plan, parallel.at("zero_axes"));
+  expectValue(parallel, "zero_axes", zeroAxes(plan));
+  parallel.finish();
+}
+
+void readStages(JsonObject &root, Plan &plan) {
+  plan.stages.clear();
+  for (JsonObject &stage : root.objects("stages")) {
+    plan.stages.emplace_back();
+    const json &runs = stage.at("runs");
+    if (!runs.is_array()) {
+      if (!JsonObject::isMissing(runs))
+        stage.complain("/runs", "expected an array, but got " +
+                                    JsonObject::shown(runs));
+      stage.finish();
+      continue;
+    }
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const json &run = runs[i];
+      const std::string at = "/runs/" + std::to_string(i);
+      if (!run.is_array() || run.size() != 3 || !run[0].is_string() ||
+          !run[1].is_number_integer()) {
+        stage.complain(at, "expected [kind, count, recompute], but got " +
+                               JsonObject::shown(run));
+        continue;
+      }
+      const int64_t count =
+          run[1].is_number_unsigned() && run[1].get<uint64_t>() > maxLayers
+              ? -1
+              : run[1].get<int64_t>();
+      if (count < 1)
+        stage.complain(at + "/1", "expected an integer from 1 to " +
+                                      std::to_string(maxLayers) +
+                                      ", but got " + run[1].dump());
+      plan.stages.back().runs.push_back(
+          {run[0].get<std::string>(), count,
+           choose(stage, at + "/2", run[2], policies)});
+    }
+    stage.finish();
+  }
+}
+
+} // namespace
+
+bool readPlan(std::string_view text, std::string_view file, Plan &plan,
+              Failure &failure) {
+  const std::string where(file);
+  const size_t before = failure.messages.size();
+  failure.kind = FailureKind::Input;
+  json value;
+  if (!parseStrictly(text, where, value, failure))
+    return false;
+  JsonObject root(value, where + "#", failure);
+  expectValue(root, "schema", planSchema, Diag::wrong_schema);
+
+  Plan read;
+  JsonObject model = root.child("model");
+  read.modelName = model.string("name");
+  read.modelSha256 = model.string("sha256");
+  model.finish();
+  JsonObject cluster = root.child("cluster");
+  read.clusterName = cluster.string("name");
+  read.clusterSha256 = cluster.string("sha256");
+  cluster.finish();
+  for (JsonObject &axis : root.objects("mesh")) {
+    read.mesh.push_back(
+        {axis.string("axis"), axis.integer("size", 1, maxDegree)});
+    axis.finish();
+  }
+  read.order = orderOf(read.mesh);
+  readParallel(root.child("parallel"), read);
+  JsonObject batch = root.child("batch");
+  read.globalBatch = batch.integer("global", 1, maxBatch);
+  read.microBatch = batch.integer("micro", 1, maxMicroBatch);
+  read.sequence = batch.integer("sequence", 1, maxSequence);
+  batch.finish();
+  JsonObject schedule = root.child("schedule");
+  read.schedule = choose(schedule, "kind", scheduleKinds);
+  read.chunks = schedule.integer("chunks", 1, maxDegree);
+  schedule.finish();
+  readStages(root, read);
+  JsonObject types = root.child("dtypes");
+  read.dtypes.param = choose(types, "param", dtypes);
+  read.dtypes.compute = choose(types, "compute", dtypes);
+  read.dtypes.reduce = choose(types, "reduce", dtypes);
+  read.dtypes.grad = choose(types, "grad", dtypes);
+  read.dtypes.master = choose(types, "master", dtypes);
+  if (types.has("products"))
+    read.dtypes.products = choose(types, "products", narrows);
+  types.finish();
+  expectValue(root, "expert_rows_max", 0);
+  root.finish();
+
+  if (failure.messages.size() > before)
+    return false;
+  plan = std::move(read);
+  return true;
+}
+
+std::string canonicalText(const Plan &plan) {
+  json mesh = json::array(), stages = json::array();
+  for (const MeshAxis &axis : plan.mesh)
+    mesh.push_back({{"axis", axis.name}, {"size", axis.size}});
+  for (const Stage &stage : plan.stages) {
+    json runs = json::array();
+    for (const StageRun &run : stage.runs)
+      runs.push_back(
+          json::array({run.kind, run.count, name(run.recompute)}));
+    stages.push_back({{"runs", std::move(runs)}});
+  }
+  json text = {
+      {"schema", planSchema},
+      {"model", {{"name", plan.modelName}, {"sha256", plan.modelSha256}}},
+      {"cluster", {{"name", plan.clusterName}, {"sha256", plan.clusterSha256}}},
+      {"mesh", std::move(mesh)},
+      {"parallel",
+       {{"dp", plan.dp},
+        {"tp", plan.tp},
+        {"pp", plan.pp},
+        {"cp", plan.cp},
+        {"cp_kind", plan.cp > 1 ? name(plan.cpKind) : "none"},
+        {"ep", plan.ep},
+        {"etp", plan.etp},
+        {"sp", plan.sp},
+        {"zero", plan.zero},
+        {"zero_axes", zeroAxes(plan)}}},
+      {"batch",
+       {{"global", plan.globalBatch},
+        {"micro", plan.microBatch},
+        {"sequence", plan.sequence}}},
+      {"schedule", {{"kind", name(plan.schedule)}, {"chunks", plan.chunks}}},
+      {"stages", std::move(stages)},
+      {"dtypes",
+       {{"param", name(plan.dtypes.param)},
+        {"compute", name(plan.dtypes.compute)},
+        {"reduce", name(plan.dtypes.reduce)},
+        {"grad", name(plan.dtypes.grad)},
+        {"master", name(plan.dtypes.master)}}},
+      {"expert_rows_max", 0},
+  };
+  // Written where they say something.
+  if (plan.offloadOptimizer)
+    text["parallel"]["offload"] = "optimizer";
+  if (plan.dtypes.products != Narrow::None)
+    text["dtypes"]["products"] = name(plan.dtypes.products);
+  return canonicalJson(text);
+}
+
+} // namespace shardwright::cost

@@ -1,0 +1,156 @@
+//===- PlanStages.cpp - Which rank of a pipeline runs what ----------------===//
+#include "cost_model/plan/Plan.h"
+
+#include <cassert>
+
+namespace shardwright::cost {
+
+bool splitsBackward(ScheduleKind kind) {
+  switch (kind) {
+  case ScheduleKind::GPipe:
+  case ScheduleKind::OneFOneB:
+  case ScheduleKind::Interleaved:
+    return false;
+  case ScheduleKind::ZbH1:
+  case ScheduleKind::Zb2p:
+  case ScheduleKind::ZbV:
+  case ScheduleKind::DualPipe:
+  case ScheduleKind::DualPipeV:
+    return true;
+  }
+  return false;
+}
+
+ChunkRange chunksOf(ScheduleKind kind) {
+  constexpr int64_t many = int64_t(1) << 20;
+  switch (kind) {
+  case ScheduleKind::GPipe:
+  case ScheduleKind::OneFOneB:
+  case ScheduleKind::ZbH1:
+  case ScheduleKind::Zb2p:
+    return {1, 1};
+  case ScheduleKind::Interleaved:
+    return {2, many};
+  case ScheduleKind::ZbV:
+  case ScheduleKind::DualPipe:
+  case ScheduleKind::DualPipeV:
+    return {2, 2};
+  }
+  return {1, 1};
+}
+
+std::string scheduleProblem(ScheduleKind kind, int64_t pp, int64_t chunks,
+                            int64_t microbatches) {
+  const std::string schedule(name(kind));
+  const auto wrong = [&](const std::string &wanted, int64_t found) {
+    std::string message = "expected ";
+    message += wanted;
+    message += " for schedule ";
+    message += schedule;
+    message += ", but got ";
+    return message += std::to_string(found);
+  };
+  const ChunkRange range = chunksOf(kind);
+  if (chunks < range.least || chunks > range.most)
+    return wrong("chunks " +
+                     (range.least == range.most
+                          ? "= " + std::to_string(range.least)
+                          : ">= " + std::to_string(range.least)),
+                 chunks);
+  if (chunks > 1 && pp == 1)
+    return wrong("pp > 1", pp);
+  const std::string count = "the number of microbatches ";
+  switch (kind) {
+  case ScheduleKind::GPipe:
+  case ScheduleKind::OneFOneB:
+  case ScheduleKind::ZbH1:
+  case ScheduleKind::Zb2p:
+  case ScheduleKind::ZbV:
+    return "";
+  case ScheduleKind::Interleaved:
+    if (microbatches % pp != 0)
+      return wrong(count + "to be a multiple of pp = " + std::to_string(pp),
+                   microbatches);
+    return "";
+  case ScheduleKind::DualPipe:
+    if (pp % 2 != 0)
+      return wrong("an even pp", pp);
+    if (microbatches % 2 != 0)
+      return wrong(count + "to be even", microbatches);
+    [[fallthrough]];
+  case ScheduleKind::DualPipeV:
+    if (microbatches < 2 * pp)
+      return wrong(count + "to be at least 2 pp = " + std::to_string(2 * pp),
+                   microbatches);
+    return "";
+  }
+  return "";
+}
+
+int64_t stageCount(ScheduleKind kind, int64_t pp, int64_t chunks) {
+  return kind == ScheduleKind::DualPipe ? pp : checkedMul(pp, chunks);
+}
+
+int64_t stageOwners(ScheduleKind kind) {
+  return kind == ScheduleKind::DualPipe ? 2 : 1;
+}
+
+int64_t chunkMicrobatches(ScheduleKind kind, int64_t microbatches) {
+  return kind == ScheduleKind::DualPipe ? microbatches / 2 : microbatches;
+}
+
+namespace {
+
+/// Whether microbatches of this chunk go from high ranks to low ones.
+bool goesBack(ScheduleKind kind, int64_t chunk) {
+  return chunk == 1 &&
+         (kind == ScheduleKind::ZbV || kind == ScheduleKind::DualPipeV ||
+          kind == ScheduleKind::DualPipe);
+}
+
+constexpr ChunkPlace nowhere{-1, -1};
+
+/// The neighbour of `place` on the way of its stream, or against it.
+ChunkPlace neighbour(ScheduleKind kind, int64_t pp, int64_t chunks,
+                     ChunkPlace place, bool behind) {
+  const bool up = goesBack(kind, place.chunk) != behind;
+  const int64_t rank = place.rank + (up ? 1 : -1);
+  if (rank >= 0 && rank < pp)
+    return {rank, place.chunk};
+  if (kind == ScheduleKind::DualPipe)
+    return nowhere;
+  const int64_t chunk = place.chunk + (behind ? 1 : -1);
+  if (chunk < 0 || chunk >= chunks)
+    return nowhere;
+  // A V turns on the rank where it is; dealt chunks begin anew.
+  if (kind == ScheduleKind::Interleaved)
+    return {up ? 0 : pp - 1, chunk};
+  return {place.rank, chunk};
+}
+
+} // namespace
+
+int64_t stageAt(ScheduleKind kind, int64_t pp, ChunkPlace place) {
+  const auto [rank, chunk] = place;
+  if (kind == ScheduleKind::DualPipe)
+    return chunk == 0 ? rank : pp - 1 - rank;
+  return chunk * pp + (goesBack(kind, chunk) ? pp - 1 - rank : rank);
+}
+
+ChunkPlace placeBehind(ScheduleKind kind, int64_t pp, int64_t chunks,
+                       ChunkPlace place) {
+  return neighbour(kind, pp, chunks, place, true);
+}
+ChunkPlace placeBefore(ScheduleKind kind, int64_t pp, int64_t chunks,
+                       ChunkPlace place) {
+  return neighbour(kind, pp, chunks, place, false);
+}
+
+std::vector<int64_t> stagesOfRank(const Plan &plan, int64_t rank) {
+  std::vector<int64_t> stages;
+  for (int64_t chunk = 0; chunk < plan.chunks; ++chunk)
+    stages.push_back(stageAt(plan.schedule, plan.pp, {rank, chunk}));
+  return stages;
+}
+
+} // namespace shardwright::cost

@@ -1,0 +1,85 @@
+//===- RuleCheck.h - One rule on one plan, in progress ----------*- C++ -*-===//
+//
+// Used by Rules.cpp and the files of its checks only.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_RULES_RULECHECK_H
+#define SHARDWRIGHT_COST_MODEL_RULES_RULECHECK_H
+
+#include "cost_model/rules/Rules.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace shardwright::cost {
+
+/// One check in progress; functions that take it say what is wrong.
+class RuleCheck {
+public:
+  RuleCheck(const Program &program, const Plan &plan, Diag rule,
+            std::vector<Violation> &violations, Framework framework)
+      : program(program), plan(plan), framework(framework), rule(rule),
+        violations(violations) {}
+
+  void fail(std::string message, std::vector<std::string> legal = {}) {
+    if (!legal.empty()) {
+      message += "; legal here: ";
+      for (size_t i = 0; i < legal.size(); ++i)
+        message += (i ? ", " : "") + legal[i];
+    }
+    violations.push_back({std::string(describe(rule).name), std::move(message),
+                          std::move(legal), describe(rule).kind, rule});
+  }
+
+  /// `what` of `size` must be a multiple of the degree `name`.
+  void divides(const std::string &what, int64_t size, const std::string &name,
+               int64_t value) {
+    if (size % value == 0)
+      return;
+    fail("expected " + what + " (" + std::to_string(size) +
+             ") to be a multiple of " + name + ", but got " + name + " = " +
+             std::to_string(value),
+         texts(commonDivisors({size})));
+  }
+
+  /// A degree that nothing here can use yet.
+  void one(const char *name, int64_t value) {
+    if (value != 1)
+      fail("expected " + std::string(name) + " = 1, but got " +
+               std::to_string(value),
+           {"1"});
+  }
+
+  static std::vector<std::string> texts(const std::vector<int64_t> &numbers) {
+    std::vector<std::string> result;
+    for (int64_t number : numbers)
+      result.push_back(std::to_string(number));
+    return result;
+  }
+
+  const Program &program;
+  const Plan &plan;
+  const Framework framework;
+
+private:
+  Diag rule;
+  std::vector<Violation> &violations;
+};
+
+// FrameworkRules.cpp: what not every framework runs.
+void checkFrameworkZero(RuleCheck &check);
+void checkFrameworkSchedule(RuleCheck &check);
+void checkTensorNeedsSequence(RuleCheck &check);
+
+// ExpertRules.cpp: widths, and degrees of experts.
+void checkFfn(RuleCheck &check);
+void checkExperts(RuleCheck &check);
+void checkExpertFfn(RuleCheck &check);
+void checkExpertRanks(RuleCheck &check);
+void checkNesting(RuleCheck &check);
+void checkExpertsNeedSp(RuleCheck &check);
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_RULES_RULECHECK_H

@@ -1,0 +1,446 @@
+#include "cost_model/rules/Rules.h"
+#include "cost_model/program/ModelDigest.h"
+#include "cost_model/rules/RuleCheck.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace shardwright::cost {
+
+std::vector<int64_t> commonDivisors(const std::vector<int64_t> &numbers) {
+  int64_t common = 0;
+  for (int64_t number : numbers)
+    common = std::gcd(common, number);
+  std::vector<int64_t> small, large;
+  for (int64_t d = 1; common > 0 && d <= common / d; ++d)
+    if (common % d == 0) {
+      small.push_back(d);
+      if (d != common / d)
+        large.push_back(common / d);
+    }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+namespace {
+
+using Check = RuleCheck;
+
+//===----------------------------------------------------------------------===//
+// The checks. Each is total: it may not assume that any other rule holds.
+//===----------------------------------------------------------------------===//
+
+void checkModelMatches(Check &check, ModelCheck how) {
+  const Plan &plan = check.plan;
+  if (how == ModelCheck::NameOnly || plan.modelSha256.empty()) {
+    if (!plan.modelName.empty() && plan.modelName != check.program.name)
+      check.fail("expected the model of the plan to be '" +
+                     check.program.name + "', but got '" + plan.modelName + "'",
+                 {check.program.name});
+    return;
+  }
+  // The digest decides: a folder may be renamed.
+  std::string digest = modelDigest(check.program);
+  if (plan.modelSha256 != digest)
+    check.fail("expected the model's sha256 in the plan to be " + digest +
+                   ", but got '" + plan.modelSha256 +
+                   "': the plan was made for another model ('" +
+                   plan.modelName + "') than '" + check.program.name +
+                   "', or for another batch.sequence than " +
+                   std::to_string(plan.sequence),
+               {digest});
+}
+
+void checkSequence(Check &check) {
+  if (check.plan.sequence != check.program.sequence)
+    check.fail("expected the sequence of the plan to equal that of the model"
+               " (" +
+                   std::to_string(check.program.sequence) + "), but got " +
+                   std::to_string(check.plan.sequence),
+               {std::to_string(check.program.sequence)});
+}
+
+void checkDegrees(Check &check) {
+  const Plan &plan = check.plan;
+  const std::pair<const char *, int64_t> degrees[] = {
+      {"dp", plan.dp},
+      {"tp", plan.tp},
+      {"pp", plan.pp},
+      {"cp", plan.cp},
+      {"ep", plan.ep},
+      {"etp", plan.etp},
+      {"chunks", plan.chunks},
+      {"global batch", plan.globalBatch},
+      {"micro batch", plan.microBatch}};
+  for (const auto &[name, value] : degrees)
+    if (value < 1)
+      check.fail("expected " + std::string(name) + " >= 1, but got " +
+                 std::to_string(value));
+}
+
+void checkMesh(Check &check) {
+  const Plan &plan = check.plan;
+  const std::vector<MeshAxis> wanted = meshOf(plan);
+  if (plan.mesh == wanted)
+    return;
+  Plan undivided = plan;
+  undivided.cp = 1;
+  if (plan.cp > 1 && plan.mesh == meshOf(undivided))
+    return; // rule cp_supported speaks of it
+  auto show = [](const std::vector<MeshAxis> &mesh) {
+    std::string text = "[";
+    for (const MeshAxis &axis : mesh)
+      text += (text.size() > 1 ? ", " : "") + axis.name + "=" +
+              std::to_string(axis.size);
+    return text + "]";
+  };
+  check.fail("expected the mesh to be " + show(wanted) +
+                 " like the degrees, but got " + show(plan.mesh),
+             {show(wanted)});
+}
+
+void checkHeads(Check &check) {
+  check.divides("the number of attention heads", check.program.heads, "tp",
+                check.plan.tp);
+}
+void checkKvHeads(Check &check) {
+  check.divides("the number of key/value heads", check.program.kvHeads, "tp",
+                check.plan.tp);
+}
+void checkSpNeedsTp(Check &check) {
+  if (check.plan.sp && check.plan.tp == 1)
+    check.fail("expected tp > 1 with sequence parallelism, but got tp = 1",
+               {"sp = false"});
+}
+void checkSequenceDivides(Check &check) {
+  if (check.plan.sp)
+    check.divides("the sequence length", check.program.sequence, "tp",
+                  check.plan.tp);
+}
+
+void checkBatch(Check &check) {
+  const Plan &plan = check.plan;
+  int64_t group = 0;
+  if (!__builtin_mul_overflow(plan.dp, plan.microBatch, &group) &&
+      plan.globalBatch >= group && plan.globalBatch % group == 0)
+    return;
+  std::vector<std::string> legal;
+  for (int64_t micro : commonDivisors({plan.globalBatch}))
+    if (plan.globalBatch % plan.dp == 0 &&
+        (plan.globalBatch / plan.dp) % micro == 0)
+      legal.push_back("micro = " + std::to_string(micro));
+  if (legal.empty())
+    for (int64_t dp : commonDivisors({plan.globalBatch}))
+      legal.push_back("dp = " + std::to_string(dp));
+  check.fail("expected the global batch (" + std::to_string(plan.globalBatch) +
+                 ") to be a multiple of dp * micro, but got dp = " +
+                 std::to_string(plan.dp) +
+                 ", micro = " + std::to_string(plan.microBatch),
+             std::move(legal));
+}
+
+void checkStageCount(Check &check) {
+  const Plan &plan = check.plan;
+  const auto found = static_cast<int64_t>(plan.stages.size());
+  int64_t product = 0; // stageCount of what rule schedule_fits may refuse
+  const bool tooMany =
+      __builtin_mul_overflow(plan.pp, plan.chunks, &product);
+  if (!tooMany && found == stageCount(plan))
+    return;
+  if (tooMany || plan.chunks != 1)
+    check.fail("expected one stage for each chunk of a pipeline rank (pp = " +
+                   std::to_string(plan.pp) + ", chunks = " +
+                   std::to_string(plan.chunks) + "), but got " +
+                   std::to_string(found) + " stages",
+               tooMany ? std::vector<std::string>{}
+                       : std::vector<std::string>{
+                             std::to_string(stageCount(plan))});
+  else
+    check.fail("expected one stage per pipeline rank (pp = " +
+                   std::to_string(plan.pp) + "), but got " +
+                   std::to_string(found) + " stages",
+               {std::to_string(plan.pp)});
+}
+
+void checkPpLayers(Check &check) {
+  if (check.plan.pp > check.program.layers)
+    check.fail("expected pp to be at most the number of layers (" +
+                   std::to_string(check.program.layers) + "), but got pp = " +
+                   std::to_string(check.plan.pp),
+               {"1.." + std::to_string(check.program.layers)});
+}
+
+/// Whether every run names a kind of the program and has a count >= 1.
+bool runsAreKnown(const Program &program, const Plan &plan) {
+  for (const Stage &stage : plan.stages)
+    for (const StageRun &run : stage.runs)
+      if (run.count < 1 || kindIndex(program, run.kind) < 0)
+        return false;
+  return true;
+}
+
+void checkStageKinds(Check &check) {
+  std::vector<std::string> kinds;
+  for (const Kind &kind : check.program.kinds)
+    kinds.push_back(kind.name);
+  for (size_t i = 0; i < check.plan.stages.size(); ++i)
+    for (const StageRun &run : check.plan.stages[i].runs) {
+      const std::string where = " on stage " + std::to_string(i);
+      if (kindIndex(check.program, run.kind) < 0)
+        check.fail("expected a kind of the model" + where + ", but got '" +
+                       run.kind + "'",
+                   kinds);
+      else if (run.count < 1)
+        check.fail("expected at least one layer of '" + run.kind + "'" +
+                   where + ", but got " + std::to_string(run.count));
+    }
+}
+
+void checkRecompute(Check &check) {
+  for (size_t i = 0; i < check.plan.stages.size(); ++i)
+    for (const StageRun &run : check.plan.stages[i].runs) {
+      int index = kindIndex(check.program, run.kind);
+      if (index < 0)
+        continue;
+      std::vector<std::string> policies;
+      bool known = false;
+      for (const KindVariant &variant : check.program.kinds[index].variants) {
+        policies.emplace_back(name(variant.policy));
+        known = known || variant.policy == run.recompute;
+      }
+      if (!known)
+        check.fail("expected a recompute policy that '" + run.kind +
+                       "' has on stage " + std::to_string(i) + ", but got '" +
+                       std::string(name(run.recompute)) + "'",
+                   policies);
+    }
+}
+
+/// Joins neighbours of one kind: a run-length list of (kind, count).
+std::vector<std::pair<std::string, int64_t>>
+layersInOrder(const Plan &plan) {
+  std::vector<std::pair<std::string, int64_t>> order;
+  for (const Stage &stage : plan.stages)
+    for (const StageRun &run : stage.runs) {
+      if (order.empty() || order.back().first != run.kind)
+        order.emplace_back(run.kind, 0);
+      order.back().second = checkedAdd(order.back().second, run.count);
+    }
+  return order;
+}
+
+std::string
+showLayers(const std::vector<std::pair<std::string, int64_t>> &order) {
+  std::string text = "[";
+  for (const auto &[kind, count] : order)
+    text += (text.size() > 1 ? ", " : "") + std::to_string(count) + " " + kind;
+  return text + "]";
+}
+
+/// "7+8+8+7": layers of each stage that take and give the stream.
+std::string showSplit(const Program &program,
+                      const std::vector<Stage> &stages) {
+  std::string text;
+  for (const Stage &stage : stages) {
+    int64_t layers = 0;
+    for (const StageRun &run : stage.runs) {
+      const Kind &kind = program.kinds[kindIndex(program, run.kind)];
+      if (takesStream(kind) && givesStream(kind))
+        layers += run.count;
+    }
+    text += (text.empty() ? "" : "+") + std::to_string(layers);
+  }
+  return text;
+}
+
+void checkStagesCover(Check &check) {
+  if (!runsAreKnown(check.program, check.plan))
+    return; // rule stage_kinds_known speaks of it
+  std::vector<std::pair<std::string, int64_t>> wanted;
+  for (const Run &run : check.program.stack) {
+    const std::string &kind = check.program.kinds[run.kind].name;
+    if (wanted.empty() || wanted.back().first != kind)
+      wanted.emplace_back(kind, 0);
+    wanted.back().second += run.count;
+  }
+  if (layersInOrder(check.plan) == wanted)
+    return;
+  std::vector<std::string> legal;
+  if (check.plan.pp >= 1 && check.plan.pp <= check.program.layers)
+    legal.push_back(
+        showSplit(check.program,
+                  evenStages(check.program, check.plan.pp, Recompute::None)));
+  check.fail("expected the stages to hold, in order, " + showLayers(wanted) +
+                 ", but got " + showLayers(layersInOrder(check.plan)) +
+                 " split " + showSplit(check.program, check.plan.stages),
+             std::move(legal));
+}
+
+/// `kind` on a stage of its own right, and nowhere else.
+void checkOnStage(Check &check, bool first) {
+  if (!runsAreKnown(check.program, check.plan))
+    return;
+  for (size_t i = 0; i < check.plan.stages.size(); ++i)
+    for (const StageRun &run : check.plan.stages[i].runs) {
+      const Kind &kind =
+          check.program.kinds[kindIndex(check.program, run.kind)];
+      const bool belongs = first ? !takesStream(kind) : !givesStream(kind);
+      const size_t wanted = first ? 0 : check.plan.stages.size() - 1;
+      if (belongs && i != wanted)
+        check.fail("expected '" + run.kind + "' on the " +
+                       (first ? "first" : "last") +
+                       " stage, but got it on stage " + std::to_string(i),
+                   {std::to_string(wanted)});
+    }
+}
+void checkEmbedding(Check &check) { checkOnStage(check, true); }
+void checkHead(Check &check) { checkOnStage(check, false); }
+
+void checkStageNotEmpty(Check &check) {
+  for (size_t i = 0; i < check.plan.stages.size(); ++i)
+    if (check.plan.stages[i].runs.empty())
+      check.fail("expected every stage to hold a layer, but got none on "
+                 "stage " +
+                 std::to_string(i));
+}
+
+void checkZero(Check &check) {
+  const Plan &plan = check.plan;
+  if (plan.zero < 0 || plan.zero > 3)
+    check.fail("expected zero stage 0, 1, 2 or 3, but got " +
+                   std::to_string(plan.zero),
+               {"0", "1", "2", "3"});
+}
+void checkZeroRanks(Check &check) {
+  const Plan &plan = check.plan;
+  if (plan.zeroRanks == 0)
+    return;
+  if (plan.zeroRanks < 0 || plan.zero == 0 || plan.dp % plan.zeroRanks != 0 ||
+      plan.zeroRanks == plan.dp)
+    check.fail("expected the ranks of a ZeRO group to divide dp (" +
+                   std::to_string(plan.dp) + ") and be fewer, with zero >= 1, "
+                   "but got " + std::to_string(plan.zeroRanks) +
+                   " with zero = " + std::to_string(plan.zero),
+               {});
+  else if (plan.ep * plan.etp > 1)
+    check.fail("expected ZeRO over all data ranks for a plan with experts "
+               "apart, but got groups of " + std::to_string(plan.zeroRanks),
+               {"all"});
+}
+void checkCp(Check &check) { check.one("cp", check.plan.cp); }
+void checkSchedule(Check &check) {
+  const Plan &plan = check.plan;
+  int64_t group = 0;
+  if (plan.chunks < 1 ||
+      __builtin_mul_overflow(plan.dp, plan.microBatch, &group) ||
+      plan.globalBatch < group)
+    return; // rules degrees_positive and batch_divisible speak of it
+  const std::string problem = scheduleProblem(
+      plan.schedule, plan.pp, plan.chunks, plan.microbatches());
+  if (!problem.empty())
+    check.fail(problem);
+}
+
+void checkReduceType(Check &check) {
+  const DTypes &dtypes = check.plan.dtypes;
+  if (dtypes.reduce != dtypes.grad)
+    check.fail("expected gradients to be reduced in the type that they are "
+               "accumulated in (" +
+                   std::string(name(dtypes.grad)) + "), but got " +
+                   std::string(name(dtypes.reduce)),
+               {std::string(name(dtypes.grad))});
+}
+
+void checkCounts(Check &check) {
+  if (check.plan.dp < 1 || check.plan.tp < 1)
+    return;
+  // Flops of the whole model bound those of any stage. Backward is at most
+  // twice forward, half of attention more, and forward again by recomputation.
+  const double tokens = static_cast<double>(check.program.sequence) *
+                        static_cast<double>(check.plan.globalBatch);
+  const double step =
+      1.5 * modelFlopsPerToken(check.program, FlopsConvention::CausalHalved) *
+      tokens /
+      (static_cast<double>(check.plan.dp) * static_cast<double>(check.plan.tp));
+  if (step >= 9e18)
+    check.fail("expected a rank's flops of one step to be below 9e18, which "
+               "exact counts hold, but got about " +
+               std::to_string(static_cast<int64_t>(step / 1e18)) +
+               "e18; a smaller global batch or more ranks help");
+}
+
+struct Entry {
+  Diag rule; ///< of Diagnostics.def
+  void (*check)(Check &);
+};
+
+constexpr Entry table[] = {
+    {Diag::degrees_positive, checkDegrees},
+    {Diag::model_matches, nullptr}, // takes ModelCheck
+    {Diag::sequence_matches, checkSequence},
+    {Diag::mesh_equals_degrees, checkMesh},
+    {Diag::heads_divisible_by_tp, checkHeads},
+    {Diag::kv_heads_divisible_by_tp, checkKvHeads},
+    {Diag::ffn_divisible_by_tp, checkFfn},
+    {Diag::experts_divisible_by_ep, checkExperts},
+    {Diag::expert_ffn_divisible_by_etp, checkExpertFfn},
+    {Diag::expert_ranks, checkExpertRanks},
+    {Diag::non_nested_axes, checkNesting},
+    {Diag::experts_tp_needs_sp, checkExpertsNeedSp},
+    {Diag::sp_needs_tp, checkSpNeedsTp},
+    {Diag::sequence_divisible_by_tp, checkSequenceDivides},
+    {Diag::batch_divisible, checkBatch},
+    {Diag::schedule_fits, checkSchedule},
+    {Diag::pp_at_most_layers, checkPpLayers},
+    {Diag::stages_equal_pp, checkStageCount},
+    {Diag::stages_not_empty, checkStageNotEmpty},
+    {Diag::stage_kinds_known, checkStageKinds},
+    {Diag::recompute_known, checkRecompute},
+    {Diag::stages_cover_stack, checkStagesCover},
+    {Diag::embedding_on_first_stage, checkEmbedding},
+    {Diag::head_on_last_stage, checkHead},
+    {Diag::zero_known, checkZero},
+    {Diag::zero_group, checkZeroRanks},
+    {Diag::zero_of_framework, checkFrameworkZero},
+    {Diag::schedule_of_framework, checkFrameworkSchedule},
+    {Diag::tp_needs_sp, checkTensorNeedsSequence},
+    {Diag::cp_supported, checkCp},
+    {Diag::reduce_equals_grad, checkReduceType},
+    {Diag::counts_fit, checkCounts},
+};
+
+} // namespace
+
+const std::vector<Rule> &rules() {
+  static const std::vector<Rule> all = [] {
+    std::vector<Rule> list;
+    for (const Entry &entry : table)
+      list.push_back(describe(entry.rule));
+    return list;
+  }();
+  return all;
+}
+
+std::vector<Violation> checkPlan(const Program &program, const Plan &plan,
+                                 ModelCheck model, Framework framework) {
+  std::vector<Violation> violations;
+  for (const Entry &entry : table) {
+    Check check(program, plan, entry.rule, violations, framework);
+    if (entry.check)
+      entry.check(check);
+    else
+      checkModelMatches(check, model);
+    if (entry.check == checkDegrees && !violations.empty())
+      return violations; // the others divide by them
+  }
+  return violations;
+}
+
+FailureKind worstKind(const std::vector<Violation> &violations) {
+  for (const Violation &violation : violations)
+    if (violation.kind != FailureKind::Unsupported)
+      return violation.kind;
+  return violations.empty() ? FailureKind::Input : FailureKind::Unsupported;
+}
+
+} // namespace shardwright::cost

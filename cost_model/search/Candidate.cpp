@@ -1,0 +1,179 @@
+#include "cost_model/search/Candidate.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace shardwright::cost {
+
+std::string_view name(Field field) {
+  switch (field) {
+  case Field::Dp: return "dp";
+  case Field::Tp: return "tp";
+  case Field::Pp: return "pp";
+  case Field::Ep: return "ep";
+  case Field::Etp: return "etp";
+  case Field::Sp: return "sp";
+  case Field::MicroBatch: return "microbatch";
+  case Field::Zero: return "zero";
+  case Field::Schedule: return "schedule";
+  case Field::Recompute: return "recompute";
+  case Field::FullLayers: return "full_layers";
+  case Field::FirstLayers: return "first_layers";
+  case Field::LastLayers: return "last_layers";
+  case Field::Chunks: return "vp";
+  }
+  return "";
+}
+
+std::vector<int64_t> divisors(int64_t n) {
+  assert(n >= 1 && "divisors of a positive number");
+  std::vector<int64_t> low, high;
+  for (int64_t d = 1; d <= n / d; ++d) {
+    if (n % d != 0)
+      continue;
+    low.push_back(d);
+    if (d != n / d)
+      high.push_back(n / d);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+int64_t stageCount(const Candidate &candidate) {
+  return stageCount(candidate.schedule, candidate.pp, candidate.chunks);
+}
+
+std::vector<int64_t> layersPerStage(const Candidate &candidate,
+                                    int64_t layers) {
+  const int64_t pp = stageCount(candidate);
+  std::vector<int64_t> counts(pp);
+  if (pp == 1) {
+    counts[0] = layers;
+    return counts;
+  }
+  if (candidate.firstLayers == 0) {
+    // Interior stages take the remainder first: the ends also hold the
+    // embedding and the head.
+    for (int64_t stage = 0; stage < pp; ++stage)
+      counts[stage] = layers / pp;
+    int64_t rest = layers % pp;
+    for (int64_t stage = 1; stage + 1 < pp && rest > 0; ++stage, --rest)
+      ++counts[stage];
+    if (rest > 0)
+      ++counts[0];
+    return counts;
+  }
+  counts.front() = candidate.firstLayers;
+  counts.back() = candidate.lastLayers;
+  const int64_t interior = pp - 2;
+  const int64_t left = layers - candidate.firstLayers - candidate.lastLayers;
+  for (int64_t i = 0; i < interior; ++i)
+    counts[i + 1] = left / interior + (i < left % interior ? 1 : 0);
+  return counts;
+}
+
+std::vector<Split> splits(int64_t layers, int64_t pp, const Ranges &ranges) {
+  std::vector<Split> result;
+  const Range &firstRange = ranges[static_cast<int>(Field::FirstLayers)];
+  const Range &lastRange = ranges[static_cast<int>(Field::LastLayers)];
+  if (pp > layers)
+    return result;
+  auto add = [&](int64_t first, int64_t last) {
+    if (!firstRange.contains(first) || !lastRange.contains(last))
+      return;
+    int64_t largest = std::max(first, last);
+    if (pp > 2)
+      largest = std::max(largest, ceilDiv(layers - first - last, pp - 2));
+    result.push_back({first, last, largest});
+  };
+  if (pp == 1) {
+    add(layers, layers);
+    return result;
+  }
+  const int64_t interior = pp - 2;
+  for (int64_t first = 1; first + interior + 1 <= layers; ++first) {
+    if (interior == 0) {
+      add(first, layers - first);
+      continue;
+    }
+    for (int64_t last = 1; first + interior + last <= layers; ++last)
+      add(first, last);
+  }
+  return result;
+}
+
+std::vector<Stage> stagesWith(const Program &program,
+                              const std::vector<int64_t> &counts,
+                              Recompute policy, int64_t fullLayers) {
+  // The stack is embedding, layers of one or several kinds, head.
+  const std::vector<Run> &stack = program.stack;
+  assert(stack.size() >= 2 && "a stack has an embedding and a head");
+  size_t run = 1;          // next run of layers
+  int64_t used = 0;        // layers taken of it
+  std::vector<Stage> stages(counts.size());
+  auto append = [](Stage &stage, const std::string &kind, int64_t count,
+                   Recompute recompute) {
+    if (count == 0)
+      return;
+    if (!stage.runs.empty() && stage.runs.back().kind == kind &&
+        stage.runs.back().recompute == recompute)
+      stage.runs.back().count += count;
+    else
+      stage.runs.push_back({kind, count, recompute});
+  };
+  for (size_t i = 0; i < counts.size(); ++i) {
+    Stage &stage = stages[i];
+    if (i == 0)
+      append(stage, program.kinds[stack.front().kind].name,
+             stack.front().count, Recompute::None);
+    int64_t full = counts[i]; // layers of this stage that take the policy
+    if (policy == Recompute::Full && fullLayers >= 0)
+      full = std::min(full, fullLayers);
+    int64_t left = counts[i];
+    while (left > 0) {
+      assert(run + 1 < stack.size() && "counts exceed the layers");
+      const std::string &kind = program.kinds[stack[run].kind].name;
+      int64_t take = std::min(left, stack[run].count - used);
+      int64_t taken = std::min(take, full);
+      append(stage, kind, taken, policy);
+      append(stage, kind, take - taken, Recompute::None);
+      full -= taken;
+      left -= take;
+      used += take;
+      if (used == stack[run].count) {
+        ++run;
+        used = 0;
+      }
+    }
+    if (i + 1 == counts.size())
+      append(stage, program.kinds[stack.back().kind].name, stack.back().count,
+             Recompute::None);
+  }
+  return stages;
+}
+
+void setDegrees(Plan &plan, const Candidate &candidate) {
+  plan.dp = candidate.dp;
+  plan.tp = candidate.tp;
+  plan.pp = candidate.pp;
+  plan.cp = candidate.cp;
+  plan.ep = candidate.ep;
+  plan.etp = candidate.etp;
+  plan.sp = candidate.sp;
+  plan.zero = candidate.zero;
+  plan.microBatch = candidate.microBatch;
+  plan.schedule = candidate.schedule;
+  plan.chunks = candidate.chunks;
+  setMesh(plan);
+}
+
+Plan planAt(const Program &program, const Plan &base,
+            const Candidate &candidate) {
+  Plan plan = base;
+  plan.stages = stagesWith(program, layersPerStage(candidate, program.layers),
+                           candidate.recompute, candidate.fullLayers);
+  setDegrees(plan, candidate);
+  return plan;
+}
+
+} // namespace shardwright::cost

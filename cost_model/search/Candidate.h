@@ -1,0 +1,103 @@
+//===- Candidate.h - Coordinates of the searched family ---------*- C++ -*-===//
+//
+// The family of plans that the search covers (D18), as plain numbers: a plan
+// of it is a Candidate, a part of it a Candidate whose later fields are free.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_SEARCH_CANDIDATE_H
+#define SHARDWRIGHT_COST_MODEL_SEARCH_CANDIDATE_H
+
+#include "cost_model/plan/Plan.h"
+
+#include <array>
+#include <compare>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+namespace shardwright::cost {
+
+/// A point of the family. Interior stages share the layers that the first and
+/// the last leave as evenly as possible, the earlier ones taking one more.
+struct Candidate {
+  int64_t dp = 1, tp = 1, pp = 1;
+  int64_t cp = 1, ep = 1, etp = 1;
+  bool sp = false;
+  int64_t microBatch = 1;
+  int zero = 0;
+  ScheduleKind schedule = ScheduleKind::OneFOneB;
+  int64_t chunks = 1; ///< parts of the model that a pipeline rank runs in turn
+  Recompute recompute = Recompute::None;
+  /// Of Recompute::Full: layers of each stage that recompute (the first ones),
+  /// or -1 for all.
+  int64_t fullLayers = -1;
+  /// Of the first stage. Where a rank runs several the layers are split evenly
+  /// over all of them, and firstLayers and lastLayers are 0.
+  int64_t firstLayers = 0;
+  int64_t lastLayers = 0;  ///< of the last stage; with pp = 1 equal to the first
+  auto operator<=>(const Candidate &) const = default;
+};
+
+/// How many fields of a Candidate are fixed; each depth adds to the one before.
+enum class Depth {
+  Mesh,     ///< dp, tp, pp, ep, etp
+  Batch,    ///< sp, microBatch
+  State,    ///< zero, schedule, chunks
+  Policy,   ///< recompute, fullLayers
+  Complete, ///< firstLayers, lastLayers
+};
+
+/// Fields that a question may fix or limit. Booleans count as 0 and 1, enums
+/// by their number.
+enum class Field {
+  Dp, Tp, Pp, Ep, Etp, Sp, MicroBatch, Zero, Schedule, Recompute, FullLayers,
+  FirstLayers, LastLayers, Chunks,
+};
+inline constexpr int numFields = 14;
+std::string_view name(Field field);
+
+/// Closed interval of a field.
+struct Range {
+  int64_t least = std::numeric_limits<int64_t>::min();
+  int64_t most = std::numeric_limits<int64_t>::max();
+  bool contains(int64_t value) const { return least <= value && value <= most; }
+  bool bounded() const { return *this != Range(); }
+  bool operator==(const Range &) const = default;
+};
+using Ranges = std::array<Range, numFields>;
+
+/// Divisors of n >= 1, ascending.
+std::vector<int64_t> divisors(int64_t n);
+
+/// Entries that the plan of `candidate` has in Plan::stages.
+int64_t stageCount(const Candidate &candidate);
+
+/// Layers of each stage; sums to `layers`. With fewer layers than stages, or
+/// firstLayers = 0, the even split.
+std::vector<int64_t> layersPerStage(const Candidate &candidate, int64_t layers);
+
+/// Splits of `layers` over `pp` stages with at least one layer each: all
+/// (first, last) allowed by `ranges`, ascending. Empty if pp > layers.
+struct Split {
+  int64_t first, last;
+  int64_t largest; ///< layers of the largest stage
+};
+std::vector<Split> splits(int64_t layers, int64_t pp, const Ranges &ranges);
+
+/// Stages with `counts` layers each, the embedding before the first and the
+/// head after the last. Under Full with fullLayers >= 0 the first fullLayers
+/// layers of a stage recompute and the others save.
+std::vector<Stage> stagesWith(const Program &program,
+                              const std::vector<int64_t> &counts,
+                              Recompute policy, int64_t fullLayers);
+
+/// Degrees, batch, ZeRO and schedule of `candidate`, and the mesh; stages stay.
+void setDegrees(Plan &plan, const Candidate &candidate);
+/// The plan at `candidate`; `base` gives names, digests, dtypes, global batch
+/// and sequence.
+Plan planAt(const Program &program, const Plan &base,
+            const Candidate &candidate);
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_SEARCH_CANDIDATE_H

@@ -1,0 +1,66 @@
+//===- Family.h - Every plan that the search covers -------------*- C++ -*-===//
+//
+// Enumerates the family under a question's ranges, level by level, and counts
+// what lies under a part without walking it.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_SEARCH_FAMILY_H
+#define SHARDWRIGHT_COST_MODEL_SEARCH_FAMILY_H
+
+#include "cost_model/search/Search.h"
+
+#include <map>
+#include <vector>
+
+namespace shardwright::cost {
+
+/// A part of the family. At Depth::Policy under "full on n layers" it stands
+/// for every n from candidate.fullLayers to fullMost.
+struct Part {
+  Candidate candidate;
+  Depth depth = Depth::Mesh;
+  int64_t fullMost = -1;
+};
+
+class Family {
+public:
+  explicit Family(const SearchOptions &options) : options(options) {}
+
+  bool allows(Field field, int64_t value) const {
+    return options.ranges[static_cast<int>(field)].contains(value);
+  }
+  std::vector<Candidate> meshes() const;
+  std::vector<Candidate> batches(const Candidate &mesh) const;
+  std::vector<Part> children(const Part &parent) const;
+  /// Splits of a policy, each once.
+  const std::vector<Split> &splits(const Candidate &policy) const {
+    return shape(policy).splits;
+  }
+  /// Complete candidates under a part.
+  int64_t leaves(const Part &part) const;
+  int64_t leaves(const Candidate &candidate, Depth depth) const {
+    return leaves({candidate, depth, candidate.fullLayers});
+  }
+
+private:
+  /// What the splits of one pipeline depth have in common.
+  struct Shape {
+    std::vector<Split> splits;
+    int64_t largest = 0; ///< layers of any stage
+    /// [n]: splits whose largest stage exceeds n; and their sum over 1 .. n.
+    std::vector<int64_t> above, aboveSum;
+    int64_t leaves = -1;
+  };
+  Shape &shape(const Candidate &c) const;
+  void addExperts(Candidate candidate, std::vector<Candidate> &result) const;
+  std::vector<Candidate> states(const Candidate &batch) const;
+  std::vector<Part> policies(const Candidate &state) const;
+
+  const SearchOptions &options;
+  /// By number of stages and whether the split is even.
+  mutable std::map<std::pair<int64_t, bool>, Shape> shapes;
+};
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_SEARCH_FAMILY_H

@@ -1,0 +1,139 @@
+//===- Search.h - The best plans of the family, exactly ---------*- C++ -*-===//
+//
+// Best-first branch and bound over every legal Candidate. It knows no cost:
+// an Estimator answers for plans and for parts of plans. Nothing is sampled and
+// nothing depends on a clock, so the same question has the same answer.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_SEARCH_SEARCH_H
+#define SHARDWRIGHT_COST_MODEL_SEARCH_SEARCH_H
+
+#include "cost_model/estimate/Estimate.h"
+#include "cost_model/rules/Rules.h"
+#include "cost_model/search/Candidate.h"
+#include "cost_model/search/StageBounds.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace shardwright::cost {
+
+/// All that the search knows of a model on a machine.
+class Estimator {
+public:
+  virtual ~Estimator() = default;
+  /// The plan at a complete candidate. At a lesser depth the free fields take
+  /// the values that `candidate` holds, layers split evenly.
+  virtual Plan plan(const Candidate &candidate) const = 0;
+  /// Rules that the plan breaks, of fields of `depth` (Mesh or Batch) or less.
+  /// They do not depend on which divisor microBatch is, and every completion of
+  /// a legal part is legal.
+  virtual std::vector<Violation> check(const Candidate &candidate,
+                                       Depth depth) const = 0;
+  /// Memory of the fullest rank of a complete candidate.
+  virtual Bytes memory(const Candidate &candidate) const = 0;
+  /// Whether that is below `limit`; may be faster.
+  virtual bool fits(const Candidate &candidate, Bytes limit) const {
+    return memory(candidate) < limit;
+  }
+  /// Time and memory of a complete candidate.
+  virtual Estimate estimate(const Candidate &candidate) const = 0;
+  /// Its time alone; may be faster.
+  virtual Seconds time(const Candidate &candidate) const {
+    return estimate(candidate).stepTime;
+  }
+  /// No completion of `candidate` beyond `depth` takes less time. Under
+  /// Recompute::Full it does not fall with fullLayers >= 1.
+  virtual Seconds lowerBound(const Candidate &candidate, Depth depth) const = 0;
+  /// False only if every completion of `candidate` beyond `depth` needs
+  /// `limit` or more. What may fit with fullLayers = n >= 1 may with n + 1.
+  virtual bool mayFit(const Candidate &candidate, Depth depth,
+                      Bytes limit) const = 0;
+  /// Splits outside the box take more than `atMost`.
+  virtual SplitBox box(const Candidate &, Seconds) const { return {}; }
+  /// The same for another thread.
+  virtual std::unique_ptr<Estimator> another() const = 0;
+};
+
+struct SearchOptions {
+  int64_t gpus = 1;
+  int64_t globalBatch = 1;  ///< sequences
+  int64_t layers = 1;
+  int64_t experts = 0; ///< of a layer; with them tp > 1 comes with sp
+  std::vector<Recompute> policies = {Recompute::None};
+  std::vector<int> zero = {0, 1}; ///< stages of ZeRO, ascending
+  std::vector<int> zeroUnderPipeline = {0, 1};
+  std::vector<ScheduleKind> schedules = {ScheduleKind::OneFOneB,
+                                         ScheduleKind::GPipe};
+  Bytes memoryLimit;        ///< a plan fits if every stage needs less
+  int64_t top = 1;          ///< plans wanted
+  /// List only the best of the plans that differ in nothing but recomputation
+  /// and layers per stage: a runner-up then is another layout to a person too.
+  bool distinct = false;
+  Ranges ranges;            ///< of --fix and --max
+  int threads = 1;          ///< never changes the answer
+  /// Asked between rounds; true ends the search with what is known by then.
+  std::function<bool()> stop;
+};
+
+/// Orders plans: time, then memory, then canonical text.
+struct RankedPlan {
+  Candidate candidate;
+  Plan plan;
+  Estimate estimate;
+  Bytes memory;
+  std::string text; ///< canonical
+  bool before(const RankedPlan &other) const;
+};
+
+/// Why no plan of a family (one mesh dp x tp x pp) is among the best.
+enum class Reject {
+  Rule,   ///< breaks rules of the model or the batch
+  Memory, ///< no plan of it fits
+  Slower, ///< the best of it is slower
+};
+std::string_view name(Reject reject);
+
+struct RejectedFamily {
+  Reject reject;
+  int64_t dp, tp, pp;
+  int64_t plans = 0;                 ///< legal plans in it
+  std::vector<Violation> violations; ///< of Rule
+  /// Slower: no plan of it that fits is faster; `best` if one was priced.
+  Seconds bound;
+  std::optional<Candidate> best;
+  std::optional<Seconds> bestTime;
+  int64_t ep = 1, etp = 1;
+};
+
+struct SearchCounters {
+  int64_t considered = 0; ///< legal plans that the answer speaks of
+  int64_t pruned = 0;     ///< excluded by a bound on their time
+  int64_t unfit = 0;      ///< excluded by their memory
+  int64_t evaluated = 0;  ///< priced in full
+  int64_t open = 0;       ///< not looked at when the search was stopped
+  bool proven = true;     ///< no plan of the family beats the answer
+  bool operator==(const SearchCounters &) const = default;
+};
+
+struct SearchResult {
+  std::vector<RankedPlan> plans; ///< best first, at most `top`
+  std::vector<RejectedFamily> rejected; ///< by (tp, pp)
+  SearchCounters counters;
+  Seconds openBound; ///< unless proven: no plan that is open takes less
+};
+
+SearchResult search(const Estimator &estimator, const SearchOptions &options);
+
+/// The legal plan whose fullest rank needs least, the first in the order of
+/// enumeration among equals: how much is missing when nothing fits. Nothing if
+/// no plan is legal. `memoryLimit` and `top` do not matter.
+std::optional<RankedPlan> smallest(const Estimator &estimator,
+                                   const SearchOptions &options);
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_SEARCH_SEARCH_H

@@ -1,0 +1,178 @@
+//===- StageSplits.cpp - How many layers stages may hold ------------------===//
+#include "cost_model/search/StageBounds.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shardwright::cost {
+
+namespace {
+
+/// Far more layers than any model has.
+constexpr int64_t kUnlimited = int64_t(1) << 40;
+
+} // namespace
+
+int64_t StageBounds::cap(const Site &site, const Candidate &c,
+                         const Layer &layer, int64_t stage,
+                         double within) const {
+  // stageTime is linear in the stage's cost, and grows with it.
+  Cost own;
+  if (stage == 0)
+    own.add(site.entrance, 1);
+  if (stage + 1 == c.pp)
+    own.add(site.exit, 1);
+  const double path = this->path(site, c);
+  const double rest = within - stageTime(site, c, own, stage, path);
+  if (rest < 0)
+    return -1;
+  const double none = stageTime(site, c, Cost(), stage, path);
+  const auto slope = [&](const Cost &cost) {
+    return stageTime(site, c, cost, stage, path) - none;
+  };
+  const double plain = slope(layer.plain);
+  const bool some = c.recompute == Recompute::Full && c.fullLayers >= 0;
+  double policy = slope(layer.policy);
+  if (some && !uniform())
+    policy = std::min(policy, plain); // other kinds may be the ones
+  double count = 0;
+  if (!some) {
+    if (policy <= 0)
+      return kUnlimited;
+    count = rest / policy;
+  } else {
+    const double full = static_cast<double>(c.fullLayers);
+    count = policy > 0 ? std::min(full, rest / policy) : full;
+    if (count == full) {
+      if (plain <= 0)
+        return kUnlimited;
+      count += (rest - full * policy) / plain;
+    }
+  }
+  // A layer in a billion is for rounding.
+  return static_cast<int64_t>(
+      std::min(std::floor(count * (1 + 1e-9) + 1e-9),
+               static_cast<double>(kUnlimited)));
+}
+
+bool StageBounds::feasible(const Site &site, const Candidate &c, double time,
+                           Caps *caps) const {
+  const bool hides = profile.overlapGradientReduce || c.zero >= 2;
+  const int64_t layers = program.layers, interior = c.pp - 2;
+  if (c.chunks > 1) { // ranks hold what they like of the stages
+    Cost mean;
+    double count = 0;
+    for (const Layer &layer : site.layers) {
+      mean.add(Cost::least(layer.plain, layer.policy), layer.count);
+      count += layer.count;
+    }
+    mean.add(site.entrance, 1);
+    mean.add(site.exit, 1);
+    return time >= stepTime(site, site.microbatches * mean.all() /
+                                      static_cast<double>(c.pp),
+                            hides ? site.leastReduce : 0, 0);
+  }
+  double reduce = hides ? site.leastReduce : 0, compute = 0;
+  // Caps say how few layers a stage may have, and that how much is left.
+  for (int round = 0; round < 3; ++round) {
+    const double within = time - stepTime(site, 0, reduce, compute);
+    for (const Layer &layer : site.layers) {
+      const int64_t first = cap(site, c, layer, 0, within);
+      const int64_t last =
+          c.pp > 1 ? cap(site, c, layer, c.pp - 1, within) : 0;
+      // Earlier stages run further ahead, and may hold one layer more.
+      const int64_t early = interior > 0 ? cap(site, c, layer, 1, within) : 0;
+      const int64_t late =
+          interior > 0 ? cap(site, c, layer, c.pp - 2, within) : 0;
+      if (first < 0 || last < 0 || early < 0 || late < 0)
+        return false;
+      int64_t inside = std::max<int64_t>(interior, 0) *
+                       std::min(early, int64_t(layers));
+      if (interior > 0 && uniform() && late < layers)
+        inside = std::min(inside, interior * (late + 1) - 1);
+      const double placed =
+          static_cast<double>(std::min(first, layers)) +
+          static_cast<double>(std::min(last, layers)) +
+          static_cast<double>(inside);
+      if (placed < layer.count)
+        return false;
+      if (!uniform())
+        continue;
+      if (caps)
+        *caps = {first, c.pp > 1 ? last : first, early};
+      const auto computeOf = [&](int64_t count, int64_t stage) {
+        return stageCost(site, c, stage, 0,
+                         std::clamp<int64_t>(count, 1, layers));
+      };
+      Cost least = computeOf(layers - std::min(last, layers) - inside, 0);
+      if (c.pp > 1)
+        least = Cost::least(
+            least, computeOf(layers - std::min(first, layers) - inside,
+                             c.pp - 1));
+      if (interior > 0)
+        least = Cost::least(
+            least, computeOf((layers - std::min(first, layers) -
+                              std::min(last, layers)) /
+                                 interior,
+                             1));
+      compute = least.compute;
+      if (!hides)
+        reduce = least.reduce;
+    }
+    if (!uniform())
+      break;
+  }
+  return true;
+}
+
+/// The least time in which the splits of `c` may find room: bisection, from
+/// below. What is returned is infeasible or 0.
+double StageBounds::splitTime(const Site &site, const Candidate &c) const {
+  double low = 0,
+         high = stepTime(site, site.microbatches * site.policyTotal, 0, 0);
+  if (feasible(site, c, high, nullptr))
+    for (int step = 0; step < 24 && high - low > 1e-6 * high; ++step) {
+      const double middle = (low + high) / 2;
+      (feasible(site, c, middle, nullptr) ? high : low) = middle;
+    }
+  else
+    low = high;
+  return low;
+}
+
+SplitBox StageBounds::box(const Candidate &c, double atMost) {
+  SplitBox box;
+  if (c.chunks > 1)
+    return box;
+  const Site &site = this->site(c, Depth::Policy);
+  if (uniform()) {
+    Caps caps{};
+    if (!feasible(site, c, atMost, &caps))
+      return {0, 0, 0};
+    return {caps.first, caps.last, caps.interior};
+  }
+  const double within = atMost - stepTime(site, 0, site.leastReduce, 0);
+  const double path = this->path(site, c);
+  const int64_t layers = program.layers;
+  const auto fits = [&](int64_t stage, int64_t from, int64_t count) {
+    return stageTime(site, c, stageCost(site, c, stage, from, count), stage,
+                     path) <= within * (1 + 1e-9);
+  };
+  box.first = box.last = box.interior = 0;
+  while (box.first < layers && fits(0, 0, box.first + 1))
+    ++box.first;
+  while (box.last < layers &&
+         fits(c.pp - 1, layers - box.last - 1, box.last + 1))
+    ++box.last;
+  const auto anyFits = [&](int64_t count) {
+    for (int64_t from = 1; from + count < layers; ++from)
+      if (fits(1, from, count))
+        return true;
+    return false;
+  };
+  while (c.pp > 2 && box.interior < layers - 2 && anyFits(box.interior + 1))
+    ++box.interior;
+  return box;
+}
+
+} // namespace shardwright::cost

@@ -1,0 +1,321 @@
+//===- MeasuredJson.cpp - Measured kernels and collectives ----------------===//
+#include "cost_model/base/JsonReader.h"
+#include "cost_model/hardware/Collective.h"
+#include "cost_model/hardware/Kernel.h"
+#include "cost_model/validation/Measured.h"
+
+#include <functional>
+
+namespace shardwright::cost {
+namespace {
+
+constexpr double kMebibyte = 1 << 20;
+constexpr double kLeastFlops = 1e9; ///< of a product that is worth comparing
+
+/// Shipped hardware of a GPU, read once.
+class Clusters {
+public:
+  const Hardware *find(const std::string &gpu) {
+    const char *name = clusterOfGpu(gpu);
+    if (name == nullptr)
+      return nullptr;
+    const auto found = read.find(name);
+    if (found != read.end())
+      return &found->second;
+    Hardware hardware;
+    Failure failure;
+    if (!readHardware(shippedHardware(name), name, hardware, failure))
+      return nullptr;
+    return &read.emplace(name, std::move(hardware)).first->second;
+  }
+
+private:
+  std::map<std::string, Hardware> read;
+};
+
+using Row = std::function<void(JsonObject &, MeasuredOutcome &)>;
+
+/// Calls `each` for every line and closes the report.
+bool forEachLine(std::string_view text, std::string_view file,
+                 MeasuredReport &report, Failure &failure, const Row &each) {
+  const size_t before = failure.messages.size();
+  failure.kind = FailureKind::Input;
+  std::map<std::string, std::vector<double>> errors;
+  std::vector<double> all;
+  size_t line = 0;
+  while (!text.empty()) {
+    ++line;
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view content = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (content.find_first_not_of(" \t\r") == std::string_view::npos)
+      continue;
+    const std::string where = std::string(file) + ":" + std::to_string(line);
+    nlohmann::json root;
+    if (!parseStrictly(content, where, root, failure))
+      continue;
+    JsonObject object(root, where + "#", failure);
+    MeasuredOutcome outcome;
+    if (object.has("source"))
+      outcome.source = object.string("source");
+    each(object, outcome);
+    if (!outcome.unsupported.empty()) {
+      ++report.unsupported[outcome.unsupported];
+    } else if (outcome.measuredSeconds > 0) {
+      const double error =
+          outcome.predictedSeconds / outcome.measuredSeconds - 1;
+      errors[outcome.group].push_back(error);
+      all.push_back(error);
+    }
+    report.rows.push_back(std::move(outcome));
+  }
+  for (auto &[group, values] : errors)
+    report.groups[group] = statisticsOf(std::move(values));
+  report.summary = statisticsOf(std::move(all));
+  return failure.messages.size() == before;
+}
+
+bool collectiveNamed(const std::string &name, Collective &collective) {
+  const std::pair<const char *, Collective> known[] = {
+      {"all_reduce", Collective::AllReduce},
+      {"all_gather", Collective::AllGather},
+      {"reduce_scatter", Collective::ReduceScatter},
+      {"alltoall", Collective::AllToAll}};
+  for (const auto &[text, value] : known)
+    if (name == text) {
+      collective = value;
+      return true;
+    }
+  return false;
+}
+
+double numberOr(JsonObject &object, const std::string &key, double otherwise) {
+  return object.has(key) ? object.number(key) : otherwise;
+}
+int64_t integerOr(JsonObject &object, const std::string &key,
+                  int64_t otherwise) {
+  return object.has(key) ? object.integer(key, 0) : otherwise;
+}
+
+/// Seconds that a kernel row states, from its time or its rate.
+double secondsOf(JsonObject &object, double flops) {
+  if (object.has("us"))
+    return object.number("us") * 1e-6;
+  const double rate = numberOr(object, "tflops", 0) * 1e12;
+  return rate > 0 ? flops / rate : 0;
+}
+
+/// Rate of a type of 8 or 4 bits; null for other types.
+const NarrowRate *narrowRate(const GemmCurve &curve, const std::string &dtype) {
+  if (dtype == "fp8" || dtype == "fp8_static" || dtype == "fp8_e4m3")
+    return &curve.fp8Tensor;
+  if (dtype == "fp8_block")
+    return &curve.fp8Block;
+  if (dtype == "nvfp4")
+    return &curve.fp4Block;
+  return nullptr;
+}
+
+void compareProduct(JsonObject &object, JsonObject &shape, Device device,
+                    const Profile &profile, const std::string &dtype,
+                    MeasuredOutcome &outcome) {
+  const GemmShape product{1, shape.integer("m", 1), shape.integer("n", 1),
+                          shape.integer("k", 1)};
+  const double m = static_cast<double>(product.m),
+               n = static_cast<double>(product.n),
+               k = static_cast<double>(product.k);
+  outcome.shape = std::to_string(product.m) + "x" + std::to_string(product.n) +
+                  "x" + std::to_string(product.k);
+  if (2 * m * n * k < kLeastFlops) {
+    outcome.unsupported = "product of less than 1 GFLOP";
+    return;
+  }
+  device.gemm.powerFraction = 1;
+  outcome.measuredSeconds = secondsOf(object, 2 * m * n * k);
+  const NarrowRate *narrow = narrowRate(device.gemm, dtype);
+  const double width = narrow == nullptr ? 2 : dtype == "nvfp4" ? 0.5 : 1;
+  const Bytes bytes(
+      static_cast<int64_t>(width * (m * k + k * n) + 2 * m * n));
+  outcome.predictedSeconds =
+      kernelTime(device, profile,
+                 gemmComputeTime(device, product, DType::BF16, false, narrow),
+                 memoryTime(device, KernelClass::Gemm, bytes))
+          .count();
+}
+
+void compareAttention(const std::string &kernel, JsonObject &object,
+                      JsonObject &shape, const Device &device, Profile profile,
+                      MeasuredOutcome &outcome) {
+  AttentionShape attention;
+  attention.queries = attention.keys = shape.integer("seq", 1);
+  attention.headDim = shape.integer("head_dim", 1);
+  attention.causal = shape.has("causal") && shape.boolean("causal");
+  // The flash-attention benchmarks run 16384 tokens of width 2048.
+  attention.batch = integerOr(shape, "batch",
+                              std::max<int64_t>(1, 16384 / attention.queries));
+  attention.heads = integerOr(shape, "heads", 2048 / attention.headDim);
+  const bool both = kernel.find("fwd_bwd") != std::string::npos;
+  profile.attention = {kernel.find("_2_") != std::string::npos
+                           ? AttentionVariant::Flash2
+                           : AttentionVariant::Flash3};
+  AttentionCurve curve;
+  if (!attentionCurve(device, profile, attention.headDim, curve))
+    profile.attention = {AttentionVariant::Flash2};
+  outcome.shape =
+      std::to_string(attention.batch) + "x" + std::to_string(attention.heads) +
+      "x" + std::to_string(attention.queries) + "x" +
+      std::to_string(attention.headDim) + (attention.causal ? " causal" : "");
+  const double pairs = static_cast<double>(attention.queries) *
+                       static_cast<double>(attention.keys) /
+                       (attention.causal ? 2 : 1);
+  const double forwardFlops = 4 * pairs * static_cast<double>(attention.batch) *
+                              static_cast<double>(attention.heads) *
+                              static_cast<double>(attention.headDim);
+  // Their backward counts 2.5 times the forward flops.
+  outcome.measuredSeconds = secondsOf(object, forwardFlops * (both ? 3.5 : 1));
+  const Bytes bytes(8 * attention.batch * attention.heads * attention.queries *
+                    attention.headDim);
+  Seconds time =
+      attentionTime(device, profile, attention, false, DType::BF16, bytes);
+  if (both)
+    time +=
+        attentionTime(device, profile, attention, true, DType::BF16, 2 * bytes);
+  if (kernel.find("prefill") != std::string::npos) {
+    // A serving library's operation: before the attention kernel another one
+    // reads queries, keys and values and writes them, turned, to their cache.
+    const int64_t heads = checkedAdd(
+        attention.heads, 2 * integerOr(shape, "kv_heads", attention.heads));
+    const Bytes values(checkedMul(
+        checkedMul(attention.batch * attention.queries, heads),
+        2 * attention.headDim));
+    time += kernelTime(device, profile, Seconds(0),
+                       memoryTime(device, KernelClass::Elementwise, 2 * values));
+  }
+  outcome.predictedSeconds = time.count();
+}
+
+} // namespace
+
+bool compareCollectives(std::string_view text, std::string_view file,
+                        MeasuredReport &report, Failure &failure) {
+  Clusters clusters;
+  return forEachLine(
+      text, file, report, failure,
+      [&](JsonObject &object, MeasuredOutcome &outcome) {
+        const std::string gpu = object.string("gpu"),
+                          name = object.string("collective");
+        const int64_t ranks = object.integer("gpus", 1),
+                      nodes = object.integer("nodes", 1);
+        const double bytes = object.number("bytes");
+        outcome.measuredSeconds = object.number("time_us") * 1e-6;
+        outcome.shape = std::to_string(ranks) + " ranks, " +
+                        std::to_string(static_cast<int64_t>(bytes)) + " B";
+        const Hardware *shipped = clusters.find(gpu);
+        Collective collective = Collective::AllReduce;
+        if (shipped == nullptr)
+          outcome.unsupported = "no cluster file for " + gpu;
+        else if (!collectiveNamed(name, collective))
+          outcome.unsupported = "collective " + name;
+        else if (nodes > 1 && ranks % nodes != 0)
+          outcome.unsupported = "uneven nodes";
+        if (!outcome.unsupported.empty())
+          return;
+        Hardware hardware = *shipped;
+        const int64_t perNode = ranks / nodes;
+        const int64_t nics = integerOr(object, "nic_per_node", 0);
+        const double gigabits = numberOr(object, "nic_gbps", 0);
+        if (nics > 0 && gigabits > 0 && hardware.levels.size() > 1)
+          hardware.levels[1].bandwidth = BytesPerSecond(gigabits * 1e9 / 8);
+        setNode(hardware, ranks, perNode, nics);
+        hardware.nodes = ceilDiv(ranks, hardware.ranksPerNode());
+        // nccl-tests' size is the larger side; ours is a rank's input.
+        const double payload = collective == Collective::AllGather
+                                   ? bytes / static_cast<double>(ranks)
+                                   : bytes;
+        outcome.group = std::string(clusterOfGpu(gpu)) + " " + name +
+                        (nodes > 1 ? ", several nodes" : ", one node") +
+                        (bytes >= kMebibyte ? ", >= 1 MiB" : ", < 1 MiB");
+        outcome.predictedSeconds =
+            collectiveTime(hardware, collective,
+                           Bytes(static_cast<int64_t>(payload)),
+                           placeGroup(ranks, 1, hardware.ranksPerNode()))
+                .count();
+      });
+}
+
+bool compareKernels(std::string_view text, std::string_view file,
+                    MeasuredReport &report, Failure &failure) {
+  Clusters clusters;
+  Profile profile;
+  return forEachLine(
+      text, file, report, failure,
+      [&](JsonObject &object, MeasuredOutcome &outcome) {
+        const std::string gpu = object.string("gpu"),
+                          kernel = object.string("kernel"),
+                          dtype = object.string("dtype");
+        const Hardware *shipped = clusters.find(gpu);
+        const bool attention = kernel.find("attention") != std::string::npos &&
+                               kernel.find("torch") == std::string::npos;
+        const bool sixteenBits =
+            (dtype.find("bf") == 0 && dtype.find("fp8") == std::string::npos) ||
+            dtype == "fp16" || dtype == "fp16/bf16";
+        if (shipped == nullptr)
+          outcome.unsupported = "no cluster file for " + gpu;
+        else if (kernel != "gemm" && !attention)
+          outcome.unsupported = "kernel " + kernel;
+        else if (!sixteenBits) {
+          const NarrowRate *narrow =
+              kernel == "gemm" ? narrowRate(shipped->device.gemm, dtype)
+                               : nullptr;
+          if (narrow == nullptr || narrow->speedup == 0)
+            outcome.unsupported = "type " + dtype;
+        }
+        if (!outcome.unsupported.empty())
+          return;
+        outcome.group = std::string(clusterOfGpu(gpu)) + " " +
+                        (sixteenBits ? kernel : dtype + " product");
+        JsonObject shape = object.child("shape");
+        if (kernel == "gemm")
+          compareProduct(object, shape, shipped->device, profile, dtype,
+                         outcome);
+        else
+          compareAttention(kernel, object, shape, shipped->device, profile,
+                           outcome);
+      });
+}
+
+std::string measuredJson(const MeasuredReport &report) {
+  nlohmann::json root;
+  root["rows"] = nlohmann::json::array();
+  for (const MeasuredOutcome &outcome : report.rows) {
+    nlohmann::json row;
+    row["shape"] = outcome.shape;
+    if (!outcome.unsupported.empty()) {
+      row["unsupported"] = outcome.unsupported;
+    } else {
+      row["group"] = outcome.group;
+      row["source"] = outcome.source;
+      row["measured_seconds"] = outcome.measuredSeconds;
+      row["predicted_seconds"] = outcome.predictedSeconds;
+    }
+    root["rows"].push_back(std::move(row));
+  }
+  const auto statistics = [](const ErrorStatistics &value) {
+    return nlohmann::json{{"rows", value.configurations},
+                          {"mean_absolute_error", value.mean},
+                          {"median_absolute_error", value.median},
+                          {"p90_absolute_error", value.p90},
+                          {"maximum_absolute_error", value.maximum},
+                          {"median_signed_error", value.signedMedian}};
+  };
+  root["groups"] = nlohmann::json::object();
+  for (const auto &[name, value] : report.groups)
+    root["groups"][name] = statistics(value);
+  root["summary"] = statistics(report.summary);
+  root["unsupported"] = nlohmann::json::object();
+  for (const auto &[reason, count] : report.unsupported)
+    root["unsupported"][reason] = count;
+  return root.dump(2) + "\n";
+}
+
+} // namespace shardwright::cost

@@ -1,0 +1,412 @@
+//===- Validation.cpp - Predictions against published runs ----------------===//
+#include "cost_model/validation/Validation.h"
+#include "cost_model/rules/Rules.h"
+#include "cost_model/validation/Measured.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace shardwright::cost {
+namespace {
+
+/// The shipped profile of a framework of a year; nullptr if there is none.
+const char *profileFor(const ValidationRow &row) {
+  const std::string &framework = row.framework;
+  if (framework == "megatron" && row.softwareYear <= 2021)
+    return "megatron-2021";
+  // The DeepSpeed fork of 2022 stands on Megatron-LM of 2021.
+  if (framework == "megatron-deepspeed" && row.softwareYear <= 2022)
+    return "megatron-2021";
+  if (framework == "megatron" && row.softwareYear == 2022)
+    return "megatron-2022";
+  // Rows that name a kernel of their own for each run are of Aleph Alpha's
+  // study, whose code has Megatron's layers but not its optimizer and pipeline.
+  if (framework == "megatron" && row.softwareYear == 2023 &&
+      !row.attentionKernel.empty())
+    return "scaling-2023";
+  if (framework == "megatron" || framework == "megatron-deepspeed")
+    return "megatron-flash-2023";
+  if (framework == "nanotron")
+    return "nanotron";
+  if (framework == "internevo")
+    return "internevo";
+  if (framework == "megatron-core")
+    return "megatron-core";
+  if (framework == "fsdp1" && row.softwareYear <= 2023)
+    return "fsdp-2023";
+  if (framework == "fsdp1" || framework == "torchtitan")
+    return "fsdp";
+  return nullptr;
+}
+
+/// NICs of a node and Gb/s of each from texts such as "8x200Gb HDR IB/node",
+/// "4 x 200 Gb/s" or "1600 Gbps/node"; false if the text says nothing.
+bool networkOf(std::string_view text, int64_t &nics, double &gigabits) {
+  const std::string lower = [&] {
+    std::string copy(text);
+    for (char &c : copy)
+      c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    return copy;
+  }();
+  for (size_t at = lower.find("gb"); at != std::string::npos;
+       at = lower.find("gb", at + 1)) {
+    // "GB/s" in capitals is the rate of NVLink.
+    if (text.substr(at, 2) != "Gb")
+      continue;
+    size_t end = at;
+    const auto skipBlanks = [&] {
+      while (end > 0 && lower[end - 1] == ' ')
+        --end;
+    };
+    const auto number = [&](int64_t &value) {
+      skipBlanks();
+      size_t begin = end;
+      while (begin > 0 && lower[begin - 1] >= '0' && lower[begin - 1] <= '9')
+        --begin;
+      if (begin == end || end - begin > 6)
+        return false;
+      value = std::stoll(lower.substr(begin, end - begin));
+      end = begin;
+      return value > 0;
+    };
+    int64_t rate = 0, count = 0;
+    if (!number(rate))
+      continue;
+    skipBlanks();
+    if (end > 0 && (lower[end - 1] == 'x' || lower[end - 1] == '*')) {
+      --end;
+      if (number(count)) {
+        nics = count;
+        gigabits = static_cast<double>(rate);
+        return true;
+      }
+      continue;
+    }
+    nics = 8;
+    gigabits = static_cast<double>(rate) / 8;
+    return true;
+  }
+  return false;
+}
+
+/// The attention kernel that a row names, in place of the profile's.
+void chooseAttention(const std::string &kernel, Profile &profile) {
+  if (kernel.empty())
+    return;
+  const auto starts = [&](std::string_view prefix) {
+    return kernel.compare(0, prefix.size(), prefix) == 0;
+  };
+  if (starts("flash_attention3"))
+    profile.attention = {AttentionVariant::Flash3};
+  else if (starts("flash_attention2"))
+    profile.attention = {AttentionVariant::Flash2};
+  else if (starts("flash_attention"))
+    profile.attention = {AttentionVariant::Flash1};
+  else
+    profile.attention = {AttentionVariant::Unfused};
+  if (kernel == "torch") {
+    // Scale 4, mask 4, f32 copy 6, softmax 8, copy back 6; backward: copy 6,
+    // softmax 12, copy 6, mask 4, scale 4. Kept: scores in f32 and 16 bits,
+    // mask.
+    profile.scoreBytesForward = 28;
+    profile.scoreBytesBackward = 32;
+    profile.scoreSavedBytes = 9;
+  }
+  if (kernel.find("RMS kernel") != std::string::npos)
+    profile.norm = {};
+}
+
+/// How rows reach their experts. Where a row does not say: Megatron-Bridge of
+/// 2026 sets HybridEP for NVLink domains of 72 (its performance recipes).
+std::string dispatcherOf(const ValidationRow &row) {
+  if (!row.dispatcher.empty() || row.framework != "megatron-core" ||
+      row.softwareYear < 2026 || row.gpu.compare(0, 2, "GB") != 0)
+    return row.dispatcher;
+  return "hybridep";
+}
+
+std::string configurationOf(const ValidationRow &row) {
+  std::ostringstream text;
+  text << row.model.layers << '/' << row.model.hidden << '/' << row.model.ffn
+       << '/' << row.model.heads << '/' << row.model.kvHeads << '/'
+       << row.model.vocab << '/' << row.model.sequence << '/' << row.model.gated
+       << ' ' << row.gpu << 'x' << row.gpus << ' ' << row.interconnect << ' '
+       << row.tp << '/' << row.pp << '/' << row.cp << '/' << row.dp << '/'
+       << row.ep << '/' << row.etp << '/' << row.chunks << '/' << row.sp << '/'
+       << row.zero << ' ' << row.globalBatch << '/' << row.microBatch << ' '
+       << row.precision << ' ' << row.recompute << ' ' << row.attentionKernel;
+  return text.str();
+}
+
+/// Rows that differ in nothing but the layout share it.
+std::string problemOf(const ValidationRow &row) {
+  std::ostringstream text;
+  text << row.set << ' ' << row.model.name << ' ' << row.model.layers << '/'
+       << row.model.hidden << '/' << row.model.sequence << ' ' << row.gpu << 'x'
+       << row.gpus << ' ' << row.globalBatch << ' ' << row.precision << ' '
+       << row.attentionKernel;
+  return text.str();
+}
+
+/// Whether a source counts what the framework's allocator gave out, and not
+/// what the device lost.
+bool isAllocated(const std::string &memoryKind) {
+  return memoryKind.find("allocated") != std::string::npos ||
+         memoryKind.find("peak") != std::string::npos;
+}
+
+} // namespace
+
+const char *clusterOfGpu(std::string_view gpu) {
+  const auto starts = [&](std::string_view prefix) {
+    return gpu.substr(0, prefix.size()) == prefix;
+  };
+  if (starts("A100-40GB") || starts("A100-SXM-40G"))
+    return "dgx-a100-40gb";
+  if (starts("A100-80GB") || starts("A100-SXM-80G"))
+    return "dgx-a100";
+  if (gpu == "H100" || starts("H100-SXM"))
+    return "dgx-h100";
+  if (gpu == "H200" || starts("H200-SXM"))
+    return "dgx-h200";
+  if (starts("B200"))
+    return "dgx-b200";
+  if (starts("B300"))
+    return "dgx-b300";
+  if (starts("GB200"))
+    return "gb200-nvl72";
+  if (starts("GB300"))
+    return "gb300-nvl72";
+  if (starts("A800"))
+    return "hgx-a800";
+  if (starts("H800"))
+    return "hgx-h800";
+  return nullptr;
+}
+
+void setNode(Hardware &hardware, int64_t ranks, int64_t perNode, int64_t nics) {
+  Level &node = hardware.levels.front();
+  // A domain wider than a node: as many whole nodes of it as divide the job.
+  int64_t domain = perNode;
+  for (int64_t size = perNode; size <= node.size; size += perNode)
+    if (ranks % size == 0)
+      domain = size;
+  if (hardware.levels.size() > 1) {
+    Level &net = hardware.levels[1];
+    net.nics = nics > 0 ? checkedMul(nics, domain) / perNode
+                        : std::max<int64_t>(1, net.nics * domain / node.size);
+  }
+  node.size = domain;
+}
+
+std::optional<double> ValidationOutcome::memoryError() const {
+  if (!measuredGib || !predictedGib)
+    return std::nullopt;
+  return *predictedGib / *measuredGib - 1;
+}
+
+std::optional<double> ValidationOutcome::error() const {
+  if (!measuredSeconds || !predictedSeconds)
+    return std::nullopt;
+  return *predictedSeconds / *measuredSeconds - 1;
+}
+
+std::string unsupportedReason(const ValidationRow &row) {
+  if (row.model.experts > 0 && (row.model.topK < 1 || row.model.expertFfn < 1))
+    return "experts of unstated size";
+  if (row.model.latent && row.model.kvRank < 1)
+    return "latent attention of unstated size";
+  if (row.model.mtpLayers > 1)
+    return "more than one multi-token prediction module";
+  if (row.model.sequence % row.cp != 0)
+    return "context parallelism of uneven parts";
+  if (row.model.family == "qwen3-next")
+    return "linear attention";
+  if (row.precision != "bf16" && row.precision != "fp16" &&
+      row.precision != "fp8" && row.precision != "fp4")
+    return "precision " + row.precision;
+  if (row.zero > 1 && row.pp > 1)
+    return "ZeRO 2 and 3 with a pipeline";
+  if (row.zeroGroup > 0 && row.zeroGroup != row.dp)
+    return "optimizer state sharded over a part of the data axis";
+  if (row.recompute != "none" && row.recompute != "selective" &&
+      row.recompute != "full")
+    return "recomputation '" + row.recompute + "'";
+  if (clusterOfGpu(row.gpu) == nullptr)
+    return "no cluster file for " + row.gpu;
+  if (profileFor(row) == nullptr)
+    return "no profile for " + row.framework;
+  if (row.dp * row.tp * row.pp * row.cp != row.gpus)
+    return "degrees that do not multiply to the number of GPUs";
+  if (row.globalBatch % (row.dp * row.microBatch) != 0)
+    return "global batch that is no multiple of dp * microbatch";
+  if (row.chunks > 1) {
+    if (row.pp == 1)
+      return "virtual stages without pipeline";
+    // Embedding and head may count as a layer each; layers are spread evenly
+    // then, which is at most one layer a stage from the truth.
+    if (row.model.layers % (row.pp * row.chunks) != 0 && row.layoutKnown)
+      return "layers that do not divide over virtual stages";
+    if (row.globalBatch / (row.dp * row.microBatch) % row.pp != 0)
+      return "interleaving with microbatches that are no multiple of pp";
+  }
+  return "";
+}
+
+std::string validationCase(const ValidationRow &row, const Program &program,
+                           ValidationCase &result) {
+  if (std::string reason = unsupportedReason(row); !reason.empty())
+    return reason;
+  Failure failure;
+  Hardware shipped;
+  const char *cluster = clusterOfGpu(row.gpu);
+  if (!readHardware(shippedHardware(cluster), cluster, shipped, failure))
+    return failure.messages.front();
+  int64_t nics = 0;
+  double gigabits = 0;
+  if (shipped.levels.size() > 1 && networkOf(row.interconnect, nics, gigabits))
+    shipped.levels[1].bandwidth = BytesPerSecond(gigabits * 1e9 / 8);
+  setNode(shipped, row.gpus, row.gpusPerNode, nics);
+  if (!resized(shipped, row.gpus, result.hardware, failure))
+    return failure.messages.front();
+
+  const char *profile = profileFor(row);
+  if (!readProfile(shippedProfile(profile), profile, result.profile, failure))
+    return failure.messages.front();
+  chooseAttention(row.attentionKernel, result.profile);
+  if (row.precision == "fp8" || row.precision == "fp4") {
+    const GemmCurve &gemm = result.hardware.device.gemm;
+    const bool block = row.fp8Recipe.find("block") != std::string::npos ||
+                       row.fp8Recipe.find("mx") != std::string::npos;
+    result.profile.narrow = row.precision == "fp4" ? gemm.fp4Block
+                            : block                ? gemm.fp8Block
+                                                   : gemm.fp8Tensor;
+    if (result.profile.narrow.speedup == 0)
+      return "precision " + row.precision + " on " + row.gpu;
+    // Read 16 bits, write 8 bits twice (4 and 8 bits for fp4, and scales).
+    result.profile.quantizeBytes = 4;
+  }
+  if (!row.cudaGraph.empty() && row.cudaGraph != "none")
+    result.profile.launch = Seconds(0); // replayed, not issued
+  if (row.tensorOverlap)
+    result.profile.overlapForwardTensor = result.profile.overlapDataGradient =
+        result.profile.overlapWeightGather = *row.tensorOverlap;
+  if (row.dataOverlap)
+    result.profile.overlapGradientReduce =
+        result.profile.overlapParameterGather = *row.dataOverlap;
+  const std::string dispatcher = dispatcherOf(row);
+  result.profile.exchangeOncePerNode =
+      dispatcher == "deepep" || dispatcher == "hybridep";
+  result.profile.exchangePermutes = dispatcher == "hybridep";
+  if (row.transferOverlap)
+    result.profile.overlapTransfers = *row.transferOverlap;
+
+  Plan &plan = result.plan;
+  plan.modelName = program.name;
+  plan.clusterName = result.hardware.name;
+  plan.dp = row.dp * row.cp;
+  plan.tp = row.tp;
+  plan.pp = row.pp;
+  plan.ep = row.ep;
+  plan.etp = row.etp;
+  plan.sp = row.sp;
+  plan.zero = std::min(row.zero, 1); // what a plan file may say
+  plan.globalBatch = row.globalBatch * row.cp;
+  plan.microBatch = row.microBatch;
+  plan.sequence = program.sequence;
+  plan.dtypes = result.profile.dtypes;
+  plan.dtypes.param = plan.dtypes.compute =
+      row.precision == "fp16" ? DType::F16 : DType::BF16;
+  // Gradients that are f16 with f16 parameters are f32 with bf16 ones
+  // (Megatron-LM's accumulate_allreduce_grads_in_fp32).
+  if (row.precision == "bf16" && plan.dtypes.grad == DType::F16)
+    plan.dtypes.grad = plan.dtypes.reduce = DType::F32;
+  if (row.bf16Gradients && *row.bf16Gradients)
+    plan.dtypes.grad = plan.dtypes.reduce = DType::BF16;
+  setMesh(plan);
+  const Recompute policy = row.recompute == "full"        ? Recompute::Full
+                           : row.recompute == "selective" ? Recompute::Selective
+                                                          : Recompute::None;
+  plan.schedule = row.chunks > 1 ? ScheduleKind::Interleaved
+                                 : ScheduleKind::OneFOneB;
+  plan.chunks = row.chunks;
+  plan.stages = evenStages(program, stageCount(plan), policy);
+  const std::vector<Violation> violations =
+      checkPlan(program, plan, ModelCheck::NameOnly);
+  if (!violations.empty())
+    return "plan that breaks rule " + violations.front().rule;
+  plan.zero = row.zero;
+  plan.sequenceParts = row.cp;
+  return "";
+}
+
+ValidationReport validate(const std::vector<ValidationRow> &rows,
+                          const ProgramSource &programOf, ValidationBy by) {
+  ValidationReport report;
+  std::map<ValidationModel, Program> programs;
+  for (const ValidationRow &row : rows) {
+    ValidationOutcome outcome;
+    outcome.id = row.id;
+    outcome.set = row.set;
+    outcome.grade = row.grade;
+    outcome.peer = row.peer;
+    outcome.configuration = configurationOf(row);
+    outcome.problem = problemOf(row);
+    outcome.gpu = row.gpu;
+    outcome.kind = row.model.experts > 0 ? "experts" : "dense";
+    outcome.precision = row.precision;
+    outcome.framework = row.framework + " " + std::to_string(row.softwareYear);
+    outcome.memoryKind = row.memoryKind;
+    outcome.headline = row.headline;
+    outcome.measuredSeconds = row.stepSeconds;
+    outcome.measuredGib = row.memoryGib;
+    outcome.measuredFits = !row.outOfMemory;
+    outcome.unsupported = unsupportedReason(row);
+    ValidationCase input;
+    if (outcome.unsupported.empty()) {
+      ValidationModel model = row.model;
+      model.sequence /= row.cp; // a rank's part
+      auto found = programs.find(model);
+      if (found == programs.end()) {
+        Program program;
+        Failure failure;
+        if (programOf(model, program, failure))
+          found = programs.emplace(model, std::move(program)).first;
+        else
+          outcome.unsupported =
+              "model: " + (failure.messages.empty() ? std::string("not built")
+                                                    : failure.messages.front().text);
+      }
+      if (outcome.unsupported.empty())
+        outcome.unsupported = validationCase(row, found->second, input);
+      if (outcome.unsupported.empty()) {
+        const Estimate prediction =
+            estimate(found->second, input.hardware, input.profile, input.plan);
+        outcome.cluster = input.hardware.name;
+        outcome.profile = input.profile.name;
+        outcome.predictedSeconds = prediction.stepTime.count();
+        Bytes fullest(0);
+        for (const StageEstimate &stage : prediction.stages)
+          fullest =
+              std::max(fullest, isAllocated(row.memoryKind) ? stage.allocated()
+                                                            : stage.total());
+        outcome.predictedGib = gibibytes(fullest);
+        outcome.predictedFits = prediction.fits;
+        outcome.terms = prediction.terms;
+        outcome.interval = intervalOf(
+            prediction.stepTime, outcome.cluster, outcome.profile,
+            row.model.experts > 0                       ? RunFamily::Experts
+            : input.profile.narrow.speedup > 0          ? RunFamily::Dense8
+                                                        : RunFamily::Dense16);
+      }
+    }
+    if (!outcome.unsupported.empty())
+      ++report.unsupported[outcome.unsupported];
+    report.rows.push_back(std::move(outcome));
+  }
+
+  groupOutcomes(report, by);
+  return report;
+}
+
+} // namespace shardwright::cost
