@@ -1,4 +1,5 @@
 #include "cost_model/base/Sha256.h"
+#include "cost_model/partition/Ledger.h"
 #include "cost_model/program/ModelDigest.h"
 #include "cost_model/rules/Rules.h"
 #include "SmallPrograms.h"
