@@ -50,7 +50,7 @@ def main():
     sh.run(args.cmake, "-S", "embed", "-B", "clone", "-G", "Ninja",
            f"-DSHARDWRIGHT_SOURCE={args.source}", "-DCMAKE_DISABLE_FIND_PACKAGE_LLVM=ON",
            "-DCMAKE_DISABLE_FIND_PACKAGE_MLIR=ON")
-    sh.run("ninja", "-C", "clone", "cost_model/CMakeFiles/shardwright_cost.dir/Json.cpp.o",
+    sh.run("ninja", "-C", "clone", "cost_model/CMakeFiles/shardwright_cost.dir/plan/PlanJson.cpp.o",
            "CMakeFiles/embed.dir/main.cpp.o")
 
 
