@@ -290,11 +290,16 @@ std::string ConfigReader::text(std::string_view key,
   return value->get<std::string>();
 }
 
+bool isInert(const json &value) {
+  if (value.is_number())
+    return value == 0;
+  return value.is_null() || value == false || value == "" ||
+         (value.is_structured() && value.empty());
+}
+
 void ConfigReader::only(std::string_view key, const json &wanted) {
   const json *value = find(key);
-  if (!value || *value == wanted)
-    return;
-  if (value->is_object() && value->empty())
+  if (!value || *value == wanted || (isInert(wanted) && isInert(*value)))
     return;
   std::string message =
       "expected " + shown(wanted) + ", but got " + shown(*value);
@@ -334,23 +339,29 @@ static size_t distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-void ConfigReader::refuseUnknown() {
+std::string ConfigReader::hintAt(std::string_view key) const {
+  if (key.size() < 64)
+    for (const std::string &candidate : known)
+      if (!object.contains(candidate) && distance(key, candidate) <= 2)
+        return "; did you mean \"" + candidate + "\"?";
+  return "";
+}
+
+void ConfigReader::refuseUnknown(std::vector<std::string> *notes) {
   for (const auto &[key, value] : object.items()) {
     if (known.count(key) || ignored.count(key) || value.is_null())
       continue; // null says that there is no such thing
-    std::string hint;
-    if (key.size() < 64)
-      for (const std::string &candidate : known)
-        if (!object.contains(candidate) && distance(key, candidate) <= 2) {
-          hint = "; did you mean \"" + candidate + "\"?";
-          break;
-        }
-    unsupported(key,
-                "expected only known keys, but got " + shown(value) +
-                    " for a key that may change the computation; remove the "
-                    "key if it does not" +
-                    hint,
-                cost::Diag::unsupported_key);
+    const std::string hint = hintAt(key);
+    if (!isInert(value))
+      unsupported(key,
+                  "expected only known keys, but got " + shown(value) +
+                      " for a key that may change the computation; remove the "
+                      "key if it does not" +
+                      hint,
+                  cost::Diag::unsupported_key);
+    else if (notes && !hint.empty())
+      notes->push_back(where(key) + ": not known, and passed over as " +
+                       shown(value) + " turns nothing on" + hint);
   }
 }
 

@@ -25,6 +25,10 @@ using Problems = cost::Failure;
 /// `text` for a message: quoted as JSON, shortened, valid UTF-8.
 std::string shown(const nlohmann::json &value);
 
+/// Whether `value` says that there is no such thing: null, false, 0, and empty
+/// texts, lists and objects.
+bool isInert(const nlohmann::json &value);
+
 /// Parses `text`, refusing duplicate keys, which JSON parsers silently merge.
 std::optional<nlohmann::json>
 parseStrict(std::string_view text, const std::string &file, Problems &problems);
@@ -50,16 +54,17 @@ public:
   bool flag(std::string_view key, bool fallback);
   std::string text(std::string_view key, std::string_view fallback);
 
-  /// The key is allowed only with this value: any other changes the
-  /// computation in a way that is not supported.
+  /// The key is allowed only with this value (if that is inert, with any inert
+  /// one): others change the computation in a way that is not supported.
   void only(std::string_view key, const nlohmann::json &value);
   /// The key never changes the computation.
   void ignore(std::string_view key) { ignored.insert(std::string(key)); }
   /// A dropout probability: checked; true if it is greater than zero.
   bool dropout(std::string_view key);
 
-  /// Reports every member that nothing above has named.
-  void refuseUnknown();
+  /// Reports every member that nothing above has named, but for inert ones;
+  /// those that look misspelt go to `notes`.
+  void refuseUnknown(std::vector<std::string> *notes = nullptr);
 
   void malformed(std::string_view key, const std::string &what,
                  cost::Diag id = cost::Diag::wrong_value);
@@ -68,6 +73,9 @@ public:
   std::string where(std::string_view key) const;
 
 private:
+  /// "; did you mean ...?" at a key that is close to an absent one, or "".
+  std::string hintAt(std::string_view key) const;
+
   const nlohmann::json &object;
   std::string file, pointer;
   Problems &problems;

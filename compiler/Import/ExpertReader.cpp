@@ -5,47 +5,40 @@
 
 namespace shardwright {
 
-void readExpertBase(FamilyReader &reader, std::string_view architecture,
-                    int64_t kvHeadsAbsent, int64_t headDimAbsent,
-                    double theta) {
+void readExpertBase(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon(architecture, /*quantized=*/true);
   reader.ignoreAll({"output_router_logits", "ep_size", "use_flash_attention",
-                    "initial_context_length",
-                    "moe_frequency"});
+                    "initial_context_length", "moe_frequency"});
   if (reader.number("router_jitter_noise", 0, /*zeroAllowed=*/true) != 0)
     spec.notes.push_back(reader.where("router_jitter_noise") +
                          ": noise of the router is not applied");
-  reader.readSizes();
-  spec.ffn = reader.size(spec.keys.ffn, maxFfn);
-  reader.readKvHeads(kvHeadsAbsent);
-  reader.readHeadDim(headDimAbsent);
-  reader.readPositions();
-  spec.tied = reader.flag("tie_word_embeddings", false);
-  spec.normEps = reader.number(spec.keys.norm, 1e-6);
-  spec.initializerRange = reader.number("initializer_range", 0.02);
+  reader.readBase();
   spec.activation =
       reader.readActivation("hidden_act", "silu", {Activation::Silu});
   reader.noteDropouts({"attention_dropout", "hidden_dropout"});
-  reader.readRope(spec.kinds[0].rope, theta);
+  reader.readRope(spec.kinds[0].rope);
 }
 
-void readExperts(FamilyReader &reader, std::string_view countKey,
+void readExperts(FamilyReader &reader,
+                 std::initializer_list<std::string_view> countKeys,
                  std::string_view widthKey, double auxAbsent) {
   ExpertSpec &experts = reader.spec.experts;
+  const ClassDefaults &absent = reader.defaults();
+  const std::string countKey(reader.either(countKeys));
   experts.countKey = countKey;
   experts.widthKey = widthKey;
-  experts.count = reader.size(countKey, maxExperts);
-  experts.topK = reader.size(
-      reader.either({"num_experts_per_tok", "experts_per_token"}), maxExperts);
-  experts.ffn = reader.size(widthKey, maxFfn);
-  if (reader.find("router_aux_loss_coef"))
-    experts.auxLoss = reader.number("router_aux_loss_coef", auxAbsent, true);
-  else
-    experts.auxLoss = auxAbsent;
+  experts.count = reader.sizeOf(countKey, maxExperts, absent.experts);
+  experts.topK =
+      reader.sizeOf(reader.either({"num_experts_per_tok", "experts_per_token"}),
+                    maxExperts, absent.topK);
+  // Without MLPs of another width an expert's key is that of ffn.
+  experts.ffn = widthKey == reader.spec.keys.ffn
+                    ? reader.spec.ffn
+                    : reader.sizeOf(widthKey, maxFfn, absent.expertFfn);
+  experts.auxLoss = reader.number("router_aux_loss_coef", auxAbsent, true);
   if (experts.count > 0 && experts.topK > experts.count)
     reader.malformed("num_experts_per_tok",
-                     "expected at most " + std::string(countKey) + " (" +
+                     "expected at most " + countKey + " (" +
                          std::to_string(experts.count) + "), but got " +
                          std::to_string(experts.topK),
                      cost::Diag::expert_numbers);
@@ -81,21 +74,35 @@ std::vector<bool> everyLayer(const ModelSpec &spec) {
   return std::vector<bool>(std::max<int64_t>(spec.layers, 0), true);
 }
 
-void readExpertGroups(FamilyReader &reader) {
+void readExpertGroups(FamilyReader &reader, int64_t groupsAbsent,
+                      int64_t chosenAbsent) {
   ExpertSpec &experts = reader.spec.experts;
-  experts.groups =
-      std::max<int64_t>(reader.sizeOrNull("n_group", maxExperts, 1), 1);
-  experts.topGroups =
-      std::max<int64_t>(reader.sizeOrNull("topk_group", maxExperts, 1), 1);
+  auto read = [&](const char *key, int64_t absent) {
+    return std::max<int64_t>(absent == 1
+                                 ? reader.size(key, maxExperts, 1)
+                                 : reader.sizeOrNull(key, maxExperts, absent),
+                             1);
+  };
+  experts.groups = read("n_group", groupsAbsent);
+  experts.topGroups = read("topk_group", chosenAbsent);
   if (experts.count > 0 && (experts.count % experts.groups != 0 ||
                             experts.topGroups > experts.groups))
-    reader.malformed("n_group", "expected a divisor of n_routed_experts (" +
-                                    std::to_string(experts.count) +
-                                    ") that is at least topk_group (" +
-                                    std::to_string(experts.topGroups) +
-                                    "), but got " +
-                                    std::to_string(experts.groups),
+    reader.malformed("n_group",
+                     "expected a divisor of n_routed_experts (" +
+                         std::to_string(experts.count) +
+                         ") that is at least topk_group (" +
+                         std::to_string(experts.topGroups) + "), but got " +
+                         std::to_string(experts.groups),
                      cost::Diag::expert_numbers);
+}
+
+void readSharedExperts(FamilyReader &reader, int64_t absent) {
+  const char *key = "n_shared_experts";
+  const nlohmann::json *value = reader.find(key);
+  const int64_t count =
+      value && *value == 0 ? 0 : reader.sizeOrNull(key, maxExperts, absent);
+  ExpertSpec &experts = reader.spec.experts;
+  experts.sharedFfn = count * experts.ffn;
 }
 
 void noteLaterTokens(FamilyReader &reader) {
@@ -108,11 +115,10 @@ void noteLaterTokens(FamilyReader &reader) {
 }
 
 std::vector<bool> layersBehindDense(FamilyReader &reader, int64_t absent) {
-  const nlohmann::json *value = reader.find("first_k_dense_replace");
-  const int64_t first = value && *value == 0
-                            ? 0
-                            : reader.size("first_k_dense_replace", maxLayers,
-                                          absent);
+  const char *key = "first_k_dense_replace";
+  const nlohmann::json *value = reader.find(key);
+  const int64_t first =
+      value && *value == 0 ? 0 : reader.sizeOrNull(key, maxLayers, absent);
   std::vector<bool> layers = everyLayer(reader.spec);
   for (size_t i = 0; i < layers.size(); ++i)
     layers[i] = static_cast<int64_t>(i) >= first;

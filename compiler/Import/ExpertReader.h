@@ -12,16 +12,19 @@ namespace shardwright {
 
 inline constexpr int64_t maxExperts = 1 << 16;
 
-/// What all of them but dbrx read alike. Weights that a checkpoint stores
-/// quantized are trained in the plan's types.
-void readExpertBase(FamilyReader &reader, std::string_view architecture,
-                    int64_t kvHeadsAbsent, int64_t headDimAbsent = 0,
-                    double theta = 10000.0);
+/// What all of them but dbrx read alike.
+void readExpertBase(FamilyReader &reader);
 /// Number of experts and of choices, auxiliary loss; ffn is an expert's width.
-void readExperts(FamilyReader &reader, std::string_view countKey,
+/// Of a config that names the number otherwise, the first of `countKeys` that
+/// is there counts.
+void readExperts(FamilyReader &reader,
+                 std::initializer_list<std::string_view> countKeys,
                  std::string_view widthKey, double auxAbsent);
 /// Groups of experts, of which a token chooses some.
-void readExpertGroups(FamilyReader &reader);
+void readExpertGroups(FamilyReader &reader, int64_t groupsAbsent = 1,
+                      int64_t chosenAbsent = 1);
+/// n_shared_experts, of the width of the others; null and 0: none.
+void readSharedExperts(FamilyReader &reader, int64_t absent);
 /// Notes that modules which predict more tokens are left out.
 void noteLaterTokens(FamilyReader &reader);
 /// Layers from first_k_dense_replace on.

@@ -22,6 +22,29 @@ inline constexpr int64_t maxFfn = 1 << 24;
 inline constexpr int64_t maxVocab = 1 << 24;
 inline constexpr int64_t maxPositions = 1 << 24;
 
+/// What the configuration class of a family has where a config has no key:
+/// transformers, src/transformers/models/*/configuration_*.py; of qwen, chatglm
+/// and PanguEmbedded the configuration file beside their checkpoints.
+struct ClassDefaults {
+  int64_t vocab, hidden;
+  int64_t ffn = 0; ///< 0: 4 * hidden
+  int64_t layers, heads;
+  int64_t kvHeads = 0;   ///< 0: as many as heads
+  int64_t headDim = 0;   ///< 0: hidden / heads
+  int64_t positions = 0; ///< 0: the class has none
+  double theta = 10000.0, normEps = 1e-6, initializerRange = 0.02;
+  bool tied = false;
+  int64_t experts = 0, topK = 0, expertFfn = 0; ///< 0: the class has none
+};
+
+class FamilyReader;
+struct Family {
+  std::string_view modelType, architecture;
+  ClassDefaults defaults;
+  /// Called with an empty spec, and readCommon before and finish behind it.
+  void (*read)(FamilyReader &);
+};
+
 /// A config being read: the keys, and the spec they go to. `read*` functions
 /// store one thing each, with the default that the family's code has.
 class FamilyReader : public ConfigReader {
@@ -31,10 +54,12 @@ public:
       : ConfigReader(root, spec.file, pointer, problems), spec(spec),
         root(root), pointer(pointer), problems(problems) {}
 
-  /// Keys that every config may have and that change nothing; refuses what no
-  /// family supports. `architecture` is the only one that may be named.
-  /// `quantized`: quantization_config says how a checkpoint is stored, no more.
-  void readCommon(std::string_view architecture, bool quantized = false);
+  /// Reads a config of `family`, from first key to last.
+  void read(const Family &family);
+  /// Reports what no function has named, and notes the defaults taken.
+  void finish();
+  const ClassDefaults &defaults() const { return *classDefaults; }
+
   /// The name under which a config of several dialects has a key: the first of
   /// `keys` that is there, or the first of all.
   std::string_view either(std::initializer_list<std::string_view> keys);
@@ -53,19 +78,31 @@ public:
       ignore(key);
   }
 
-  /// hidden, layers, heads, vocab under the names of spec.keys; required.
-  void readSizes();
-  /// null means as many as heads, no key `absent` (0: also as many as heads).
-  void readKvHeads(int64_t absent = 0);
-  /// head_dim, or hidden / heads if there is none. `absent` > 0: the default
-  /// of the family.
-  void readHeadDim(int64_t absent = 0);
-  void deriveHeadDim();
-  void readPositions(int64_t absent = 0);
+  /// A size that has to be there, unless the class has a default (> 0), which
+  /// is noted.
+  int64_t sizeOf(std::string_view key, int64_t limit, int64_t absent);
+  /// Notes that the class has `value` for `key`, which the config leaves out.
+  void noteDefault(std::string_view key, int64_t value) {
+    taken.push_back(std::string(key) + " " + std::to_string(value));
+  }
+  /// Sizes under the names of spec.keys, tied embeddings, and what norms and
+  /// draws of weights need. Without keys of their own (spec.keys) key/value
+  /// heads are as many as heads and their width is hidden / heads.
+  void readBase();
+  /// null means as many as heads.
+  void readKvHeads();
+  /// null means hidden / heads.
+  void readHeadDim();
   Activation readActivation(std::string_view key, std::string_view absent,
                             std::initializer_list<Activation> supported);
   /// rope_theta, rope_scaling and rope_parameters.
-  void readRope(Rope &rope, double theta = 10000.0);
+  void readRope(Rope &rope);
+  /// The same of layers of which `key` of rope_parameters speaks, if it does:
+  /// a class with several kinds of layers writes an object for each.
+  bool readRopeOf(std::string_view key, Rope &rope);
+  /// The part of a head that turns: `key`, or partial_rotary_factor of
+  /// rope_parameters.
+  void readRotaryFraction(Rope &rope, std::string_view key, double absent);
   /// `fraction` of a head turns.
   void setRotaryFraction(Rope &rope, double fraction, std::string_view key);
   /// Kinds and stack from a list of layers that see a window (true) or all.
@@ -73,7 +110,7 @@ public:
                  const Rope &local, const Rope &global);
   /// layer_types, or `absent`.
   std::vector<bool> readLayerTypes(const std::vector<bool> &absent);
-  /// An optional size that null turns off (0).
+  /// An optional size that null turns off (0); a default above 0 is noted.
   int64_t sizeOrNull(std::string_view key, int64_t limit, int64_t absent);
   double numberOrNull(std::string_view key, double absent);
 
@@ -87,19 +124,19 @@ public:
   ModelSpec &spec;
 
 private:
-  void readRopeObject(const nlohmann::json &object, std::string_view key,
+  void readCommon(std::string_view architecture);
+  void passHarmless();
+  void deriveHeadDim();
+  void readRopeObject(const nlohmann::json &object, const std::string &key,
                       Rope &rope);
   void readLongRope(ConfigReader &reader, RopeScaling &scaling);
 
   const nlohmann::json &root;
   std::string pointer;
   Problems &problems;
-};
-
-struct Family {
-  std::string_view modelType, architecture;
-  /// Called with an empty spec; must end with refuseUnknown.
-  void (*read)(FamilyReader &);
+  const ClassDefaults *classDefaults = nullptr;
+  std::vector<std::string> taken; ///< "n_layer 12": defaults of the class
+  std::optional<double> innerFraction;
 };
 
 /// All families that import, in the order that messages list them.
@@ -121,7 +158,7 @@ std::string_view whyForeign(const nlohmann::json &root);
 
 /// Meta's params.json.
 bool looksLikeParamsJson(const nlohmann::json &root);
-void readParamsJson(FamilyReader &reader);
+const Family &paramsJson();
 
 } // namespace shardwright
 

@@ -12,10 +12,9 @@ namespace {
 
 void readMixtral(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  readExpertBase(reader, "MixtralForCausalLM", 8, 0, 1e6);
-  if (!reader.has("rms_norm_eps"))
-    spec.normEps = 1e-5;
-  readExperts(reader, "num_local_experts", "intermediate_size", 0.001);
+  readExpertBase(reader);
+  readExperts(reader, {"num_local_experts", "num_experts"}, "intermediate_size",
+              0.001);
   spec.experts.normalize = true;
   spec.experts.router = "model.layers.{}.block_sparse_moe.gate";
   const std::string expert = "model.layers.{}.block_sparse_moe.experts.{x}.";
@@ -24,7 +23,6 @@ void readMixtral(FamilyReader &reader) {
   spec.experts.down = expert + "w2.weight";
   spec.kinds[0].window = reader.sizeOrNull("sliding_window", maxPositions, 0);
   setExpertLayers(spec, everyLayer(spec));
-  reader.refuseUnknown();
 }
 
 /// Layers of Qwen that have experts: not those of mlp_only_layers, and of the
@@ -60,61 +58,69 @@ void refuseQwenWindow(FamilyReader &reader) {
 
 void readQwen2Moe(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  readExpertBase(reader, "Qwen2MoeForCausalLM", 16);
+  readExpertBase(reader);
   spec.qkvBias = reader.flag("qkv_bias", true);
   refuseQwenWindow(reader);
-  readExperts(reader, "num_experts", "moe_intermediate_size", 0.001);
+  readExperts(reader, {"num_experts", "num_local_experts"},
+              "moe_intermediate_size", 0.001);
   spec.experts.normalize = reader.flag("norm_topk_prob", false);
   spec.experts.sharedFfn =
-      reader.size("shared_expert_intermediate_size", maxFfn, 5632);
+      reader.sizeOf("shared_expert_intermediate_size", maxFfn, 5632);
   spec.experts.sharedGate = true;
   spec.experts.shared = "model.layers.{}.mlp.shared_expert";
   setExpertLayers(spec, readSparseLayers(reader));
-  reader.refuseUnknown();
 }
 
 void readQwen3Moe(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  readExpertBase(reader, "Qwen3MoeForCausalLM", 4, 128);
+  readExpertBase(reader);
   spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
   spec.qkNorm = QkNorm::PerHead;
   reader.only("qkv_bias", false);
   reader.only("use_qk_norm", true);
   reader.only("shared_expert_intermediate_size", 0);
   refuseQwenWindow(reader);
-  readExperts(reader, "num_experts", "moe_intermediate_size", 0.001);
+  readExperts(reader, {"num_experts", "num_local_experts"},
+              "moe_intermediate_size", 0.001);
   spec.experts.normalize = reader.flag("norm_topk_prob", false);
   setExpertLayers(spec, readSparseLayers(reader));
-  reader.refuseUnknown();
 }
 
 void readOlmoe(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  readExpertBase(reader, "OlmoeForCausalLM", 0);
-  if (!reader.has("rms_norm_eps"))
-    spec.normEps = 1e-5;
+  readExpertBase(reader);
   spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
   spec.qkNorm = QkNorm::Whole;
   spec.qkvClip = reader.find("clip_qkv") ? reader.number("clip_qkv", 0) : 0;
-  readExperts(reader, "num_experts", "intermediate_size", 0.01);
+  readExperts(reader, {"num_experts", "num_local_experts"}, "intermediate_size",
+              0.01);
   spec.experts.normalize = reader.flag("norm_topk_prob", false);
   setExpertLayers(spec, everyLayer(spec));
-  reader.refuseUnknown();
 }
 
 /// Windows on alternate layers, sinks, biases everywhere, clipped gates.
 void readGptOss(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  readExpertBase(reader, "GptOssForCausalLM", 8, 64, 150000.0);
-  if (!reader.has("rms_norm_eps"))
-    spec.normEps = 1e-5;
+  readExpertBase(reader);
   spec.qkvBias = spec.outputBias = reader.flag("attention_bias", true);
   spec.attentionSinks = true;
-  readExperts(reader, "num_local_experts", "intermediate_size", 0.9);
+  readExperts(reader, {"num_local_experts", "num_experts"}, "intermediate_size",
+              0.9);
   ExpertSpec &experts = spec.experts;
   experts.score = ExpertScore::Chosen;
   experts.routerBias = experts.bias = experts.interleaved = true;
   experts.limit = reader.number("swiglu_limit", 7.0);
+  reader.only("swiglu_alpha", 1.702);
+  // The class scales rotations where a config says nothing of them.
+  if (!reader.given("rope_scaling") && !reader.given("rope_parameters")) {
+    RopeScaling scaling;
+    scaling.type = RopeScaling::Type::Yarn;
+    scaling.factor = 32;
+    scaling.originalPositions = 4096;
+    scaling.truncate = false;
+    scaling.attentionFactor = 0.1 * std::log(scaling.factor) + 1;
+    spec.kinds[0].rope.scaling = scaling;
+  }
   experts.router = "model.layers.{}.mlp.router";
   const std::string prefix = "model.layers.{}.mlp.experts.";
   experts.gate = prefix + "gate_up_proj";
@@ -132,29 +138,29 @@ void readGptOss(FamilyReader &reader) {
     if (kind.name == "dense")
       kind.name = "moe";
   }
-  reader.refuseUnknown();
 }
 
 /// DeepSeek-V2 and -V3 and those that took over their code.
-void readDeepseek(FamilyReader &reader, std::string_view architecture,
-                  bool third) {
+void readDeepseek(FamilyReader &reader, bool third) {
   ModelSpec &spec = reader.spec;
   LatentSpec &latent = spec.latent;
   latent.qRank = reader.sizeOrNull("q_lora_rank", maxWidth, 1536);
-  latent.kvRank = reader.size("kv_lora_rank", maxWidth, 512);
-  latent.nope = reader.size("qk_nope_head_dim", maxWidth, 128);
-  latent.rope = reader.size("qk_rope_head_dim", maxWidth, 64);
-  latent.value = reader.size("v_head_dim", maxWidth, 128);
-  readExpertBase(reader, architecture, 0, latent.nope + latent.rope);
-  spec.headDim = latent.nope + latent.rope;
+  latent.kvRank = reader.sizeOf("kv_lora_rank", maxWidth, 512);
+  latent.nope = reader.sizeOf("qk_nope_head_dim", maxWidth, 128);
+  latent.rope = reader.sizeOf("qk_rope_head_dim", maxWidth, 64);
+  latent.value = reader.sizeOf("v_head_dim", maxWidth, 128);
   reader.ignore("head_dim"); // some copies name a part of it
+  // All heads have keys of their own, whatever num_key_value_heads says.
+  reader.ignore(spec.keys.kvHeads);
+  spec.keys.kvHeads = spec.keys.heads;
+  spec.keys.headDim = "";
+  spec.headDim = latent.nope + latent.rope;
+  readExpertBase(reader);
   if (latent.rope % 2 != 0)
     reader.malformed("qk_rope_head_dim",
                      "expected an even number of rotated columns, but got " +
                          std::to_string(latent.rope),
                      cost::Diag::odd_rotary_width);
-  // All heads have keys of their own, whatever this says.
-  spec.kvHeads = spec.heads;
   reader.only("attention_bias", false);
   Rope &rope = spec.kinds[0].rope;
   rope.interleaved = reader.flag("rope_interleave", true);
@@ -165,12 +171,12 @@ void readDeepseek(FamilyReader &reader, std::string_view architecture,
       magnitude * magnitude / std::sqrt(static_cast<double>(spec.headDim));
 
   ExpertSpec &experts = spec.experts;
-  readExperts(reader, "n_routed_experts", "moe_intermediate_size", 0);
+  readExperts(reader, {"n_routed_experts", "num_experts", "num_local_experts"},
+              "moe_intermediate_size", 0);
   reader.ignore("router_aux_loss_coef");
   experts.auxLoss = reader.number("aux_loss_alpha", third ? 0 : 0.001, true);
   reader.only("seq_aux", true);
-  experts.sharedFfn =
-      reader.size("n_shared_experts", maxExperts, third ? 1 : 2) * experts.ffn;
+  readSharedExperts(reader, third ? 1 : 2);
   experts.normalize = reader.flag("norm_topk_prob", third);
   experts.scale = reader.number("routed_scaling_factor", third ? 2.5 : 1.0);
   const std::string score =
@@ -191,7 +197,7 @@ void readDeepseek(FamilyReader &reader, std::string_view architecture,
                                           ", which is not supported");
   experts.balancingBias = method == "noaux_tc";
   if (method != "greedy")
-    readExpertGroups(reader);
+    readExpertGroups(reader, third ? 8 : 1, third ? 4 : 1);
   reader.ignoreAll({"n_group", "topk_group"}); // greedy has none
   noteLaterTokens(reader);
   std::vector<bool> layers = layersBehindDense(reader, third ? 3 : 0);
@@ -199,52 +205,49 @@ void readDeepseek(FamilyReader &reader, std::string_view architecture,
   for (size_t i = 0; i < layers.size(); ++i)
     layers[i] = layers[i] && step > 0 && static_cast<int64_t>(i) % step == 0;
   setExpertLayers(spec, layers);
-  reader.refuseUnknown();
 }
 
-void readDeepseekV2(FamilyReader &reader) {
-  readDeepseek(reader, "DeepseekV2ForCausalLM", false);
-}
-void readDeepseekV3(FamilyReader &reader) {
-  readDeepseek(reader, "DeepseekV3ForCausalLM", true);
-}
+void readDeepseekV2(FamilyReader &reader) { readDeepseek(reader, false); }
+void readDeepseekV3(FamilyReader &reader) { readDeepseek(reader, true); }
 
 /// Nested descriptions of attention and experts, layer norms without bias.
 void readDbrx(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("DbrxForCausalLM", /*quantized=*/true);
   reader.ignoreAll({"output_router_logits", "move_model_to_device"});
-  spec.keys.hidden = "d_model";
-  spec.keys.heads = "n_heads";
-  spec.keys.layers = "n_layers";
-  spec.keys.positions = "max_seq_len";
+  spec.keys.hidden = reader.either({"d_model", "hidden_size"});
+  spec.keys.heads = reader.either({"n_heads", "num_attention_heads"});
+  spec.keys.layers = reader.either({"n_layers", "num_hidden_layers"});
+  spec.keys.positions =
+      reader.either({"max_seq_len", "max_position_embeddings"});
+  spec.keys.kvHeads = spec.keys.heads; // attn_config has it
+  spec.keys.headDim = spec.keys.norm = "";
+  reader.readBase();
   spec.keys.rope = "attn_config/rope_theta";
   spec.keys.ffn = "ffn_config/ffn_hidden_size";
-  reader.readSizes();
-  reader.deriveHeadDim();
-  reader.readPositions();
-  spec.tied = reader.flag("tie_word_embeddings", false);
-  spec.initializerRange = reader.number("initializer_range", 0.02);
   reader.noteDropouts({"emb_pdrop", "resid_pdrop"});
   spec.norm = NormKind::LayerWeight;
   spec.normEps = 1e-5;
   spec.qkv = QkvLayout::SideBySide;
 
-  const json *attention = reader.find("attn_config");
-  const json *ffn = reader.find("ffn_config");
-  for (const char *key : {"attn_config", "ffn_config"})
-    if (!reader.find(key) || !reader.find(key)->is_object()) {
-      reader.malformed(
-          key,
-          "expected an object, but got " +
-              (reader.find(key) ? shown(*reader.find(key)) : "no such key"),
-          cost::Diag::wrong_type);
-      return;
-    }
+  const json empty = json::object();
+  auto part = [&](const char *key) {
+    const json *value = reader.find(key);
+    if (value && !value->is_object())
+      reader.malformed(key, "expected an object, but got " + shown(*value),
+                       cost::Diag::wrong_type);
+    return value && value->is_object() ? value : &empty;
+  };
+  const json *attention = part("attn_config"), *ffn = part("ffn_config");
+  auto sizeIn = [&](ConfigReader &inner, const char *key, int64_t limit,
+                    int64_t absent) {
+    if (!inner.has(key))
+      reader.noteDefault(key, absent);
+    return inner.size(key, limit, absent);
+  };
   {
     ConfigReader inner = reader.inside("attn_config", *attention);
     inner.ignore("model_type");
-    spec.kvHeads = inner.size("kv_n_heads", maxHeads, 1);
+    spec.kvHeads = sizeIn(inner, "kv_n_heads", maxHeads, 1);
     spec.qkvClip = inner.find("clip_qkv") ? inner.number("clip_qkv", 0) : 0;
     spec.kinds[0].rope.theta = inner.number("rope_theta", 10000.0);
     if (inner.dropout("attn_pdrop"))
@@ -267,9 +270,12 @@ void readDbrx(FamilyReader &reader) {
     ExpertSpec &experts = spec.experts;
     experts.countKey = "ffn_config/moe_num_experts";
     experts.widthKey = "ffn_config/ffn_hidden_size";
-    experts.count = inner.size("moe_num_experts", maxExperts, 4);
-    experts.topK = inner.size("moe_top_k", maxExperts, 1);
-    spec.ffn = experts.ffn = inner.size("ffn_hidden_size", maxFfn, 3584);
+    const ClassDefaults &absent = reader.defaults();
+    experts.count =
+        sizeIn(inner, "moe_num_experts", maxExperts, absent.experts);
+    experts.topK = sizeIn(inner, "moe_top_k", maxExperts, absent.topK);
+    spec.ffn = experts.ffn =
+        sizeIn(inner, "ffn_hidden_size", maxFfn, absent.expertFfn);
     experts.auxLoss = inner.number("moe_loss_weight", 0.01, true);
     inner.only("moe_normalize_expert_weights", 1);
     inner.only("uniform_expert_assignment", false);
@@ -298,20 +304,50 @@ void readDbrx(FamilyReader &reader) {
   names.o = block + "attn.out_proj";
   names.finalNorm = "transformer.norm_f";
   setExpertLayers(spec, everyLayer(spec));
-  reader.refuseUnknown();
 }
 
+// clang-format off
+constexpr ClassDefaults deepseekV3 = {
+    .vocab = 129280, .hidden = 7168, .ffn = 18432, .layers = 61, .heads = 128,
+    .positions = 4096, .experts = 256, .topK = 8, .expertFfn = 2048};
+
 constexpr Family table[] = {
-    {"mixtral", "MixtralForCausalLM", readMixtral},
-    {"qwen2_moe", "Qwen2MoeForCausalLM", readQwen2Moe},
-    {"qwen3_moe", "Qwen3MoeForCausalLM", readQwen3Moe},
-    {"olmoe", "OlmoeForCausalLM", readOlmoe},
-    {"gpt_oss", "GptOssForCausalLM", readGptOss},
-    {"dbrx", "DbrxForCausalLM", readDbrx},
-    {"deepseek_v2", "DeepseekV2ForCausalLM", readDeepseekV2},
-    {"deepseek_v3", "DeepseekV3ForCausalLM", readDeepseekV3},
-    {"kimi_k2", "DeepseekV3ForCausalLM", readDeepseekV3},
+    {"mixtral", "MixtralForCausalLM",
+     {.vocab = 32000, .hidden = 4096, .ffn = 14336, .layers = 32, .heads = 32,
+      .kvHeads = 8, .positions = 131072, .theta = 1e6, .normEps = 1e-5,
+      .experts = 8, .topK = 2},
+     readMixtral},
+    {"qwen2_moe", "Qwen2MoeForCausalLM",
+     {.vocab = 151936, .hidden = 2048, .ffn = 5632, .layers = 24, .heads = 16,
+      .kvHeads = 16, .positions = 32768, .experts = 60, .topK = 4,
+      .expertFfn = 1408},
+     readQwen2Moe},
+    {"qwen3_moe", "Qwen3MoeForCausalLM",
+     {.vocab = 151936, .hidden = 2048, .ffn = 6144, .layers = 24, .heads = 32,
+      .kvHeads = 4, .positions = 32768, .experts = 128, .topK = 8,
+      .expertFfn = 768},
+     readQwen3Moe},
+    {"olmoe", "OlmoeForCausalLM",
+     {.vocab = 50304, .hidden = 2048, .ffn = 2048, .layers = 16, .heads = 16,
+      .positions = 4096, .normEps = 1e-5, .experts = 64, .topK = 8},
+     readOlmoe},
+    {"gpt_oss", "GptOssForCausalLM",
+     {.vocab = 201088, .hidden = 2880, .ffn = 2880, .layers = 36, .heads = 64,
+      .kvHeads = 8, .headDim = 64, .positions = 131072, .theta = 150000,
+      .normEps = 1e-5, .experts = 128, .topK = 4},
+     readGptOss},
+    {"dbrx", "DbrxForCausalLM",
+     {.vocab = 32000, .hidden = 2048, .layers = 24, .heads = 16,
+      .positions = 2048, .experts = 4, .topK = 1, .expertFfn = 3584},
+     readDbrx},
+    {"deepseek_v2", "DeepseekV2ForCausalLM", // without top-k of its own
+     {.vocab = 32000, .hidden = 4096, .ffn = 11008, .layers = 32, .heads = 32,
+      .positions = 2048, .experts = 64, .expertFfn = 1407},
+     readDeepseekV2},
+    {"deepseek_v3", "DeepseekV3ForCausalLM", deepseekV3, readDeepseekV3},
+    {"kimi_k2", "DeepseekV3ForCausalLM", deepseekV3, readDeepseekV3},
 };
+// clang-format on
 } // namespace
 
 std::span<const Family> expertFamilies() { return table; }

@@ -15,17 +15,10 @@ namespace shardwright {
 
 namespace {
 
-void readBase(FamilyReader &reader, int64_t kvHeadsAbsent) {
+void readBase(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
   spec.norm = NormKind::RmsUnitOffset;
-  reader.readSizes();
-  spec.ffn = reader.size(spec.keys.ffn, maxFfn);
-  reader.readKvHeads(kvHeadsAbsent);
-  reader.readHeadDim(256);
-  reader.readPositions();
-  spec.tied = reader.flag("tie_word_embeddings", true);
-  spec.normEps = reader.number(spec.keys.norm, 1e-6);
-  spec.initializerRange = reader.number("initializer_range", 0.02);
+  reader.readBase();
   spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
   // Early configs say "gelu" where the code has always computed the tanh form,
   // and has a key of its own for the others.
@@ -64,16 +57,13 @@ std::vector<bool> windowedBut(int64_t layers, int64_t pattern) {
 }
 
 void readGemma(FamilyReader &reader) {
-  reader.readCommon("GemmaForCausalLM");
-  readBase(reader, 16);
+  readBase(reader);
   reader.readRope(reader.spec.kinds[0].rope);
-  reader.refuseUnknown();
 }
 
 void readGemma2(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("Gemma2ForCausalLM");
-  readBase(reader, 4);
+  readBase(reader);
   readSecond(reader, 50.0, 30.0);
   Rope rope;
   reader.readRope(rope);
@@ -81,18 +71,19 @@ void readGemma2(FamilyReader &reader) {
       reader.sizeOrNull("sliding_window", maxPositions, 4096);
   reader.setLayers(reader.readLayerTypes(windowedBut(spec.layers, 2)), window,
                    rope, rope);
-  reader.refuseUnknown();
 }
 
 void readGemma3(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("Gemma3ForCausalLM");
-  readBase(reader, 4);
+  readBase(reader);
   readSecond(reader, 0.0, 0.0);
   spec.qkNorm = QkNorm::PerHead;
   Rope global, local;
-  reader.readRope(global, 1e6);
   local.theta = reader.number("rope_local_base_freq", 10000.0);
+  if (reader.readRopeOf("full_attention", global))
+    reader.readRopeOf("sliding_attention", local);
+  else
+    reader.readRope(global);
   const int64_t window =
       reader.sizeOrNull("sliding_window", maxPositions, 4096);
   const std::string_view key =
@@ -100,14 +91,25 @@ void readGemma3(FamilyReader &reader) {
   const int64_t pattern = reader.size(key, maxLayers, 6);
   reader.setLayers(reader.readLayerTypes(windowedBut(spec.layers, pattern)),
                    window, local, global);
-  reader.refuseUnknown();
 }
 
+// clang-format off
 constexpr Family table[] = {
-    {"gemma", "GemmaForCausalLM", readGemma},
-    {"gemma2", "Gemma2ForCausalLM", readGemma2},
-    {"gemma3_text", "Gemma3ForCausalLM", readGemma3},
+    {"gemma", "GemmaForCausalLM",
+     {.vocab = 256000, .hidden = 3072, .ffn = 24576, .layers = 28, .heads = 16,
+      .kvHeads = 16, .headDim = 256, .positions = 8192, .tied = true},
+     readGemma},
+    {"gemma2", "Gemma2ForCausalLM",
+     {.vocab = 256000, .hidden = 2304, .ffn = 9216, .layers = 26, .heads = 8,
+      .kvHeads = 4, .headDim = 256, .positions = 8192, .tied = true},
+     readGemma2},
+    {"gemma3_text", "Gemma3ForCausalLM",
+     {.vocab = 262208, .hidden = 2304, .ffn = 9216, .layers = 26, .heads = 8,
+      .kvHeads = 4, .headDim = 256, .positions = 131072, .theta = 1e6,
+      .tied = true},
+     readGemma3},
 };
+// clang-format on
 } // namespace
 
 std::span<const Family> gemmaFamilies() { return table; }

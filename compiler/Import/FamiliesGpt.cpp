@@ -20,11 +20,7 @@ void startPlain(ModelSpec &spec) {
   spec.kinds[0].rope.width = 0;
 }
 
-} // namespace
-
-ModelSpec gpt2Spec() {
-  ModelSpec spec;
-  spec.family = "gpt2";
+void startGpt2(ModelSpec &spec) {
   startPlain(spec);
   setBiases(spec, true);
   spec.activation = Activation::GeluTanh;
@@ -46,9 +42,17 @@ ModelSpec gpt2Spec() {
   keys.layers = "n_layer";
   keys.hidden = "n_embd";
   keys.heads = keys.kvHeads = keys.attentionBias = "n_head";
+  keys.headDim = "";
   keys.ffn = keys.mlpBias = "n_inner";
   keys.norm = "layer_norm_epsilon";
   keys.positions = "n_positions";
+}
+} // namespace
+
+ModelSpec gpt2Spec() {
+  ModelSpec spec;
+  spec.family = "gpt2";
+  startGpt2(spec);
   return spec;
 }
 
@@ -56,23 +60,20 @@ namespace {
 
 void readGpt2(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  const std::string file = spec.file;
-  spec = gpt2Spec();
-  spec.file = file;
-  reader.readCommon("GPT2LMHeadModel");
+  startGpt2(spec);
+  ConfigKeys &keys = spec.keys;
+  keys.layers = reader.either({"n_layer", "num_hidden_layers"});
+  keys.hidden = reader.either({"n_embd", "hidden_size"});
+  keys.heads = reader.either({"n_head", "num_attention_heads"});
+  keys.kvHeads = keys.attentionBias = keys.heads;
+  keys.positions = reader.either({"n_positions", "max_position_embeddings"});
+  reader.readBase();
   // The sequence summary is part of other heads; n_ctx is an old name that
   // current code does not read; upcasting changes rounding only.
   reader.ignoreAll({"summary_activation", "summary_first_dropout",
                     "summary_proj_to_labels", "summary_type",
                     "summary_use_proj", "n_ctx", "output_past",
                     "predict_special_tokens", "reorder_and_upcast_attn"});
-  reader.readSizes();
-  reader.readPositions(-1);
-  spec.ffn = reader.size("n_inner", maxFfn, 4 * spec.hidden);
-  spec.kvHeads = spec.heads;
-  spec.tied = reader.flag("tie_word_embeddings", true);
-  spec.normEps = reader.number(spec.keys.norm, 1e-5);
-  spec.initializerRange = reader.number("initializer_range", 0.02);
   if (!reader.flag("scale_attn_weights", true))
     spec.attentionScale = 1.0;
   reader.only("scale_attn_by_inverse_layer_idx", false);
@@ -80,24 +81,15 @@ void readGpt2(FamilyReader &reader) {
       "activation_function", "gelu_new",
       {Activation::Gelu, Activation::GeluTanh, Activation::Relu});
   reader.noteDropouts({"attn_pdrop", "embd_pdrop", "resid_pdrop"});
-  reader.deriveHeadDim();
-  reader.refuseUnknown();
 }
 
 void readNeox(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("GPTNeoXForCausalLM");
   startPlain(spec);
   spec.keys.norm = "layer_norm_eps";
   spec.keys.kvHeads = spec.keys.heads;
-  reader.readSizes();
-  spec.kvHeads = spec.heads;
-  spec.ffn = reader.size(spec.keys.ffn, maxFfn);
-  reader.deriveHeadDim();
-  reader.readPositions(2048);
-  spec.tied = reader.flag("tie_word_embeddings", false);
-  spec.normEps = reader.number(spec.keys.norm, 1e-5);
-  spec.initializerRange = reader.number("initializer_range", 0.02);
+  spec.keys.headDim = "";
+  reader.readBase();
   spec.activation = reader.readActivation(
       "hidden_act", "gelu",
       {Activation::Gelu, Activation::GeluTanh, Activation::Relu});
@@ -108,11 +100,9 @@ void readNeox(FamilyReader &reader) {
   Rope &rope = spec.kinds[0].rope;
   spec.keys.rope = reader.either({"rotary_emb_base", "rope_theta"});
   reader.readRope(rope);
-  const std::string_view part =
-      reader.either({"rotary_pct", "partial_rotary_factor"});
-  reader.setRotaryFraction(rope, reader.number(part, 0.25), part);
+  reader.readRotaryFraction(
+      rope, reader.either({"rotary_pct", "partial_rotary_factor"}), 0.25);
   reader.noteDropouts({"attention_dropout", "hidden_dropout"});
-  reader.ignoreAll({"classifier_dropout"});
   const std::string layer = "gpt_neox.layers.{}.";
   TensorNames &names = spec.names;
   names.embedding = "gpt_neox.embed_in.weight";
@@ -124,24 +114,19 @@ void readNeox(FamilyReader &reader) {
   names.down = layer + "mlp.dense_4h_to_h";
   names.finalNorm = "gpt_neox.final_layer_norm";
   names.head = "embed_out.weight";
-  reader.refuseUnknown();
 }
 
 void readOpt(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("OPTForCausalLM");
   startPlain(spec);
   spec.keys.ffn = "ffn_dim";
-  spec.keys.norm = "do_layer_norm_before";
+  spec.keys.hidden = reader.either({"hidden_size", "d_model"});
   spec.keys.kvHeads = spec.keys.heads;
-  reader.readSizes();
-  spec.kvHeads = spec.heads;
-  spec.ffn = reader.size(spec.keys.ffn, maxFfn);
-  reader.deriveHeadDim();
-  reader.readPositions(2048);
+  spec.keys.headDim = spec.keys.norm = "";
+  spec.keys.initializer = "init_std";
+  reader.readBase();
+  spec.keys.norm = "do_layer_norm_before";
   spec.positionOffset = 2; // the first two rows are of no position
-  spec.tied = reader.flag("tie_word_embeddings", true);
-  spec.initializerRange = reader.number("init_std", 0.02);
   spec.activation = reader.readActivation(
       "activation_function", "relu",
       {Activation::Relu, Activation::Gelu, Activation::GeluTanh});
@@ -175,7 +160,6 @@ void readOpt(FamilyReader &reader) {
   names.up = layer + "fc1";
   names.down = layer + "fc2";
   names.finalNorm = finalNorm ? "model.decoder.final_layer_norm" : "";
-  reader.refuseUnknown();
 }
 
 /// Tensors of BLOOM, and of Falcon, which came of its code.
@@ -193,23 +177,16 @@ void setBloomNames(TensorNames &names) {
 
 void readBloom(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("BloomForCausalLM");
   startPlain(spec);
   spec.keys.norm = "layer_norm_epsilon";
   spec.keys.hidden = reader.either({"hidden_size", "n_embed"});
   spec.keys.layers = reader.either({"n_layer", "num_hidden_layers"});
   spec.keys.heads = reader.either({"n_head", "num_attention_heads"});
   spec.keys.kvHeads = spec.keys.heads;
-  spec.keys.ffn = spec.keys.hidden;
+  spec.keys.headDim = "";
+  spec.keys.ffn = "n_inner";
   spec.keys.positions = "seq_length";
-  reader.readSizes();
-  spec.kvHeads = spec.heads;
-  spec.ffn = reader.size("n_inner", maxFfn, 4 * spec.hidden);
-  reader.deriveHeadDim();
-  reader.readPositions();
-  spec.tied = reader.flag("tie_word_embeddings", true);
-  spec.normEps = reader.number(spec.keys.norm, 1e-5);
-  spec.initializerRange = reader.number("initializer_range", 0.02);
+  reader.readBase();
   spec.activation = Activation::GeluTanh;
   spec.residualFromNorm =
       reader.flag("apply_residual_connection_post_layernorm", false);
@@ -222,30 +199,23 @@ void readBloom(FamilyReader &reader) {
                     "hidden_dropout_prob"});
   setBloomNames(spec.names);
   spec.names.embeddingNorm = "transformer.word_embeddings_layernorm";
-  reader.refuseUnknown();
 }
 
 void readFalcon(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("FalconForCausalLM");
   startPlain(spec);
   spec.keys.norm = "layer_norm_epsilon";
   spec.keys.layers = reader.either({"num_hidden_layers", "n_layer"});
   spec.keys.heads = reader.either({"num_attention_heads", "n_head"});
   spec.keys.kvHeads = reader.either({"num_kv_heads", "n_head_kv"});
+  spec.keys.hidden = reader.either({"hidden_size", "n_embed"});
+  spec.keys.headDim = "";
   spec.keys.ffn = "ffn_hidden_size";
-  reader.readSizes();
-  reader.deriveHeadDim();
+  reader.readBase();
   const bool newer = reader.flag("new_decoder_architecture", false);
   const bool one = reader.flag("multi_query", true);
-  reader.readKvHeads();
   if (!newer) // the code does not read the key then
     spec.kvHeads = one ? 1 : spec.heads;
-  spec.ffn = reader.size(spec.keys.ffn, maxFfn, 4 * spec.hidden);
-  reader.readPositions(2048);
-  spec.tied = reader.flag("tie_word_embeddings", true);
-  spec.normEps = reader.number(spec.keys.norm, 1e-5);
-  spec.initializerRange = reader.number("initializer_range", 0.02);
   spec.activation = reader.readActivation(
       "activation", "gelu",
       {Activation::Gelu, Activation::GeluTanh, Activation::Relu});
@@ -274,22 +244,13 @@ void readFalcon(FamilyReader &reader) {
                                         "new_decoder_architecture, but got "
                                         "false, which is not supported");
   reader.noteDropouts({"attention_dropout", "hidden_dropout"});
-  reader.refuseUnknown();
 }
 
 void readPhi(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("PhiForCausalLM");
   startPlain(spec);
   spec.keys.norm = "layer_norm_eps";
-  reader.readSizes();
-  reader.readKvHeads();
-  spec.ffn = reader.size(spec.keys.ffn, maxFfn, 8192);
-  reader.deriveHeadDim();
-  reader.readPositions(2048);
-  spec.tied = reader.flag("tie_word_embeddings", false);
-  spec.normEps = reader.number(spec.keys.norm, 1e-5);
-  spec.initializerRange = reader.number("initializer_range", 0.02);
+  reader.readBase();
   spec.activation = reader.readActivation(
       "hidden_act", "gelu_new",
       {Activation::GeluTanh, Activation::Gelu, Activation::Relu});
@@ -300,8 +261,7 @@ void readPhi(FamilyReader &reader) {
     spec.qkNorm = QkNorm::Layer;
   Rope &rope = spec.kinds[0].rope;
   reader.readRope(rope);
-  reader.setRotaryFraction(rope, reader.number("partial_rotary_factor", 0.5),
-                           "partial_rotary_factor");
+  reader.readRotaryFraction(rope, "partial_rotary_factor", 0.5);
   reader.noteDropouts({"attention_dropout", "resid_pdrop", "embd_pdrop"});
   TensorNames &names = spec.names;
   names.qNorm = "model.layers.{}.self_attn.q_layernorm";
@@ -311,23 +271,14 @@ void readPhi(FamilyReader &reader) {
   names.up = "model.layers.{}.mlp.fc1";
   names.down = "model.layers.{}.mlp.fc2";
   names.finalNorm = "model.final_layernorm";
-  reader.refuseUnknown();
 }
 
 void readStarcoder2(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("Starcoder2ForCausalLM");
   startPlain(spec);
   spec.keys.norm = "norm_epsilon";
   spec.kinds[0].rope.width = -1;
-  reader.readSizes();
-  reader.readKvHeads(2);
-  spec.ffn = reader.size(spec.keys.ffn, maxFfn);
-  reader.readHeadDim();
-  reader.readPositions();
-  spec.tied = reader.flag("tie_word_embeddings", true);
-  spec.normEps = reader.number(spec.keys.norm, 1e-5);
-  spec.initializerRange = reader.number("initializer_range", 0.018042);
+  reader.readBase();
   spec.activation = reader.readActivation(
       "hidden_act", "gelu_pytorch_tanh",
       {Activation::GeluTanh, Activation::Gelu, Activation::Relu});
@@ -340,18 +291,41 @@ void readStarcoder2(FamilyReader &reader) {
       {"attention_dropout", "residual_dropout", "embedding_dropout"});
   spec.names.up = "model.layers.{}.mlp.c_fc";
   spec.names.down = "model.layers.{}.mlp.c_proj";
-  reader.refuseUnknown();
 }
 
+// clang-format off
 constexpr Family table[] = {
-    {"gpt2", "GPT2LMHeadModel", readGpt2},
-    {"gpt_neox", "GPTNeoXForCausalLM", readNeox},
-    {"opt", "OPTForCausalLM", readOpt},
-    {"bloom", "BloomForCausalLM", readBloom},
-    {"falcon", "FalconForCausalLM", readFalcon},
-    {"phi", "PhiForCausalLM", readPhi},
-    {"starcoder2", "Starcoder2ForCausalLM", readStarcoder2},
+    {"gpt2", "GPT2LMHeadModel",
+     {.vocab = 50257, .hidden = 768, .layers = 12, .heads = 12,
+      .positions = 1024, .normEps = 1e-5, .tied = true},
+     readGpt2},
+    {"gpt_neox", "GPTNeoXForCausalLM",
+     {.vocab = 50432, .hidden = 6144, .ffn = 24576, .layers = 44, .heads = 64,
+      .positions = 2048, .normEps = 1e-5},
+     readNeox},
+    {"opt", "OPTForCausalLM",
+     {.vocab = 50272, .hidden = 768, .ffn = 3072, .layers = 12, .heads = 12,
+      .positions = 2048, .tied = true},
+     readOpt},
+    {"bloom", "BloomForCausalLM",
+     {.vocab = 250880, .hidden = 64, .layers = 2, .heads = 8, .normEps = 1e-5,
+      .tied = true},
+     readBloom},
+    {"falcon", "FalconForCausalLM",
+     {.vocab = 65024, .hidden = 4544, .layers = 32, .heads = 71,
+      .positions = 2048, .normEps = 1e-5, .tied = true},
+     readFalcon},
+    {"phi", "PhiForCausalLM",
+     {.vocab = 51200, .hidden = 2048, .ffn = 8192, .layers = 24, .heads = 32,
+      .positions = 2048, .normEps = 1e-5},
+     readPhi},
+    {"starcoder2", "Starcoder2ForCausalLM",
+     {.vocab = 49152, .hidden = 3072, .ffn = 12288, .layers = 30, .heads = 24,
+      .kvHeads = 2, .positions = 4096, .normEps = 1e-5,
+      .initializerRange = 0.018042, .tied = true},
+     readStarcoder2},
 };
+// clang-format on
 } // namespace
 
 std::span<const Family> gptFamilies() { return table; }

@@ -14,22 +14,20 @@ ModelSpec llamaSpec() {
 namespace {
 
 /// What all of this file read alike.
-void readBase(FamilyReader &reader, int64_t kvHeadsAbsent,
-              int64_t headDimAbsent = 0, double theta = 10000.0) {
+void readBase(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readSizes();
-  spec.ffn = reader.size(spec.keys.ffn, maxFfn);
-  reader.readKvHeads(kvHeadsAbsent);
-  reader.readHeadDim(headDimAbsent);
-  reader.readPositions();
-  spec.tied = reader.flag("tie_word_embeddings", false);
-  spec.normEps = reader.number(spec.keys.norm, 1e-6);
-  spec.initializerRange = reader.number("initializer_range", 0.02);
+  reader.readBase();
   spec.activation =
       reader.readActivation("hidden_act", "silu", {Activation::Silu});
   reader.noteDropouts(
       {"attention_dropout", "hidden_dropout", "hidden_dropout_prob"});
-  reader.readRope(spec.kinds[0].rope, theta);
+  reader.readRope(spec.kinds[0].rope);
+}
+
+/// Biases of attention, as most have them.
+void readAttentionBias(FamilyReader &reader) {
+  ModelSpec &spec = reader.spec;
+  spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
 }
 
 /// All layers see `window` keys (0: all).
@@ -39,20 +37,16 @@ void setWindow(ModelSpec &spec, int64_t window) {
 
 void readLlama(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("LlamaForCausalLM");
-  readBase(reader, 0);
-  spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
+  readBase(reader);
+  readAttentionBias(reader);
   spec.upBias = spec.downBias = reader.flag("mlp_bias", false);
   reader.only("rope_interleaved", false);
-  reader.refuseUnknown();
 }
 
 void readMistral(FamilyReader &reader) {
-  reader.readCommon("MistralForCausalLM");
-  readBase(reader, 8);
+  readBase(reader);
   setWindow(reader.spec,
             reader.sizeOrNull("sliding_window", maxPositions, 4096));
-  reader.refuseUnknown();
 }
 
 /// Windows of Qwen: only with use_sliding_window, and then on the layers from
@@ -82,68 +76,80 @@ void readQwenWindow(FamilyReader &reader) {
 }
 
 void readQwen2(FamilyReader &reader) {
-  reader.readCommon("Qwen2ForCausalLM");
-  readBase(reader, 32);
+  readBase(reader);
   reader.spec.qkvBias = true;
   reader.only("use_mrope", false);
   readQwenWindow(reader);
-  reader.refuseUnknown();
 }
 
 void readQwen3(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("Qwen3ForCausalLM");
-  readBase(reader, 32, 128);
-  spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
+  readBase(reader);
+  readAttentionBias(reader);
   spec.qkNorm = QkNorm::PerHead;
   readQwenWindow(reader);
-  reader.refuseUnknown();
 }
 
 void readOlmo(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("OlmoForCausalLM");
   spec.norm = NormKind::LayerPlain;
-  spec.keys.norm = "layer_norm_eps"; // no config has it: the code says 1e-5
-  readBase(reader, 0);
+  spec.keys.norm = ""; // the code says 1e-5, and reads no key
   spec.normEps = 1e-5;
-  spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
+  readBase(reader);
+  readAttentionBias(reader);
   spec.qkvClip = reader.find("clip_qkv") ? reader.number("clip_qkv", 0) : 0;
-  reader.refuseUnknown();
 }
 
 void readOlmo2(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("Olmo2ForCausalLM");
-  readBase(reader, 0);
-  if (!reader.has("rms_norm_eps"))
-    spec.normEps = 1e-5;
-  spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
+  readBase(reader);
+  readAttentionBias(reader);
   spec.qkNorm = QkNorm::Whole;
   spec.names.attnNorm = spec.names.mlpNorm = "";
   spec.names.attnPostNorm = "model.layers.{}.post_attention_layernorm";
   spec.names.mlpPostNorm = "model.layers.{}.post_feedforward_layernorm";
-  reader.refuseUnknown();
 }
 
 /// openPangu dense: Llama with biases in attention.
 void readPangu(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("PanguEmbeddedForCausalLM");
-  readBase(reader, 0);
-  spec.qkvBias = spec.outputBias = reader.flag("bias", true);
-  reader.refuseUnknown();
+  readBase(reader);
+  spec.qkvBias = spec.outputBias =
+      reader.flag(reader.either({"bias", "attention_bias"}), true);
 }
 
+// clang-format off
 constexpr Family table[] = {
-    {"llama", "LlamaForCausalLM", readLlama},
-    {"mistral", "MistralForCausalLM", readMistral},
-    {"qwen2", "Qwen2ForCausalLM", readQwen2},
-    {"qwen3", "Qwen3ForCausalLM", readQwen3},
-    {"olmo", "OlmoForCausalLM", readOlmo},
-    {"olmo2", "Olmo2ForCausalLM", readOlmo2},
-    {"PanguEmbedded", "PanguEmbeddedForCausalLM", readPangu},
+    {"llama", "LlamaForCausalLM",
+     {.vocab = 32000, .hidden = 4096, .ffn = 11008, .layers = 32, .heads = 32,
+      .positions = 2048},
+     readLlama},
+    {"mistral", "MistralForCausalLM",
+     {.vocab = 32000, .hidden = 4096, .ffn = 14336, .layers = 32, .heads = 32,
+      .kvHeads = 8, .positions = 131072},
+     readMistral},
+    {"qwen2", "Qwen2ForCausalLM",
+     {.vocab = 151936, .hidden = 4096, .ffn = 22016, .layers = 32, .heads = 32,
+      .kvHeads = 32, .positions = 32768},
+     readQwen2},
+    {"qwen3", "Qwen3ForCausalLM",
+     {.vocab = 151936, .hidden = 4096, .ffn = 22016, .layers = 32, .heads = 32,
+      .kvHeads = 32, .headDim = 128, .positions = 32768},
+     readQwen3},
+    {"olmo", "OlmoForCausalLM",
+     {.vocab = 50304, .hidden = 4096, .ffn = 11008, .layers = 32, .heads = 32,
+      .positions = 2048},
+     readOlmo},
+    {"olmo2", "Olmo2ForCausalLM",
+     {.vocab = 50304, .hidden = 4096, .ffn = 11008, .layers = 32, .heads = 32,
+      .positions = 2048, .normEps = 1e-5},
+     readOlmo2},
+    {"PanguEmbedded", "PanguEmbeddedForCausalLM",
+     {.vocab = 153376, .hidden = 4096, .ffn = 12800, .layers = 34, .heads = 32,
+      .kvHeads = 8, .positions = 32768, .theta = 16e6, .normEps = 1e-5},
+     readPangu},
 };
+// clang-format on
 } // namespace
 
 std::span<const Family> llamaFamilies() { return table; }

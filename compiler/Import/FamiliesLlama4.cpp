@@ -45,8 +45,8 @@ std::vector<bool> readNumbers(FamilyReader &reader, const char *key,
   }
   if (good)
     return layers;
-  reader.malformed(key, "expected a list of layer numbers, but got " +
-                            shown(*list));
+  reader.malformed(key,
+                   "expected a list of layer numbers, but got " + shown(*list));
   return absent;
 }
 
@@ -82,16 +82,15 @@ void setKinds(ModelSpec &spec, const std::vector<bool> &rotated,
 void readLlama4(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
   spec.keys.ffn = "intermediate_size_mlp"; // the other key is an expert's
-  readExpertBase(reader, "Llama4ForCausalLM", 8, 128, 500000.0);
-  if (!reader.has("rms_norm_eps"))
-    spec.normEps = 1e-5;
+  readExpertBase(reader);
   spec.qkvBias = spec.outputBias = reader.flag("attention_bias", false);
   spec.kinds[0].rope.interleaved = true;
   if (reader.flag("use_qk_norm", true))
     spec.qkNorm = QkNorm::Turned;
   reader.ignore("for_llm_compressor"); // how a checkpoint is stored
 
-  readExperts(reader, "num_local_experts", "intermediate_size", 0.001);
+  readExperts(reader, {"num_local_experts", "num_experts"}, "intermediate_size",
+              0.001);
   ExpertSpec &e = spec.experts;
   e.score = ExpertScore::Sigmoid;
   e.weighsInput = e.sideBySide = e.downTransposed = true;
@@ -106,8 +105,8 @@ void readLlama4(FamilyReader &reader) {
   spec.names.down = mlp + "down_proj";
 
   std::vector<bool> rotated = everyLayer(spec), experts = rotated;
-  const auto interval = static_cast<size_t>(
-      std::max<int64_t>(reader.size("no_rope_layer_interval", maxLayers, 4), 1));
+  const auto interval = static_cast<size_t>(std::max<int64_t>(
+      reader.size("no_rope_layer_interval", maxLayers, 4), 1));
   const auto step = static_cast<size_t>(std::max<int64_t>(
       reader.size("interleave_moe_layer_step", maxLayers, 1), 1));
   for (size_t i = 0; i < rotated.size(); ++i) {
@@ -122,17 +121,22 @@ void readLlama4(FamilyReader &reader) {
     spec.notes.push_back(
         reader.where("attn_temperature_tuning") +
         ": left out; it scales queries from position floor_scale - 1 (" +
-        std::to_string(static_cast<int64_t>(
-            reader.number("floor_scale", 8192)) - 1) +
+        std::to_string(
+            static_cast<int64_t>(reader.number("floor_scale", 8192)) - 1) +
         ") on, of layers without rotation");
   reader.ignoreAll({"floor_scale", "attn_scale"});
   setKinds(spec, rotated, experts);
-  reader.refuseUnknown();
 }
 
+// clang-format off
 constexpr Family table[] = {
-    {"llama4_text", "Llama4ForCausalLM", readLlama4},
+    {"llama4_text", "Llama4ForCausalLM",
+     {.vocab = 202048, .hidden = 5120, .ffn = 16384, .layers = 48, .heads = 40,
+      .kvHeads = 8, .headDim = 128, .positions = 131072, .theta = 500000,
+      .normEps = 1e-5, .experts = 16, .topK = 1, .expertFfn = 8192},
+     readLlama4},
 };
+// clang-format on
 } // namespace
 
 std::span<const Family> llama4Families() { return table; }

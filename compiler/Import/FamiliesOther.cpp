@@ -12,30 +12,21 @@ namespace {
 
 void readQwen(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("QWenLMHeadModel");
   spec.keys.norm = "layer_norm_epsilon";
   spec.keys.rope = "rotary_emb_base";
   spec.keys.kvHeads = spec.keys.heads;
-  reader.readSizes();
-  spec.kvHeads = spec.heads;
-  const int64_t doubled = reader.size(spec.keys.ffn, maxFfn);
+  spec.keys.headDim = "kv_channels";
+  reader.readBase();
+  const int64_t doubled = spec.ffn;
   if (doubled % 2 != 0)
     reader.malformed(spec.keys.ffn,
                      "expected an even number, the width of gate and up "
                      "together, but got " +
                          std::to_string(doubled));
   spec.ffn = doubled / 2;
-  spec.headDim = reader.size("kv_channels", maxWidth, 0);
-  if (spec.headDim == 0)
-    reader.deriveHeadDim();
-  reader.readPositions();
-  spec.tied = reader.flag("tie_word_embeddings", false);
-  spec.normEps = reader.number(spec.keys.norm, 1e-6);
-  spec.initializerRange = reader.number("initializer_range", 0.02);
   Rope &rope = spec.kinds[0].rope;
   reader.readRope(rope);
-  reader.setRotaryFraction(rope, reader.number("rotary_pct", 1.0),
-                           "rotary_pct");
+  reader.readRotaryFraction(rope, "rotary_pct", 1.0);
   // no_bias speaks of the other products.
   spec.qkvBias = true;
   spec.outputBias = spec.upBias = spec.downBias = !reader.flag("no_bias", true);
@@ -56,34 +47,26 @@ void readQwen(FamilyReader &reader) {
   names.up = layer + "mlp.w1";
   names.down = layer + "mlp.c_proj";
   names.finalNorm = "transformer.ln_f";
-  reader.refuseUnknown();
 }
 
 void readChatglm(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("ChatGLMModel");
   spec.keys.norm = "layernorm_epsilon";
-  spec.keys.layers = "num_layers";
+  spec.keys.layers = reader.either({"num_layers", "num_hidden_layers"});
+  spec.keys.headDim = "kv_channels";
   spec.keys.ffn = "ffn_hidden_size";
   spec.keys.kvHeads = "multi_query_group_num";
   spec.keys.vocab = "padded_vocab_size";
   spec.keys.positions = "seq_length";
   spec.keys.rope = "rope_ratio";
-  reader.readSizes();
-  spec.ffn = reader.size(spec.keys.ffn, maxFfn);
   const bool groups = reader.flag("multi_query_attention", false);
-  reader.readKvHeads(1);
-  if (!groups)
-    spec.kvHeads = spec.heads;
-  spec.headDim = reader.size("kv_channels", maxWidth, 0);
-  if (spec.headDim == 0)
-    reader.deriveHeadDim();
-  reader.readPositions();
-  spec.tied = reader.flag("tie_word_embeddings", false);
+  if (!groups) {
+    reader.ignore(spec.keys.kvHeads);
+    spec.keys.kvHeads = spec.keys.heads;
+  }
+  reader.readBase();
   if (!reader.flag("rmsnorm", true))
     spec.norm = NormKind::Layer;
-  spec.normEps = reader.number(spec.keys.norm, 1e-5);
-  spec.initializerRange = reader.number("initializer_range", 0.02);
   const bool all = reader.flag("add_bias_linear", false);
   spec.outputBias = spec.upBias = spec.downBias = all;
   spec.qkvBias = reader.flag("add_qkv_bias", false) || all;
@@ -100,8 +83,7 @@ void readChatglm(FamilyReader &reader) {
   // The first scales scores down and up again.
   reader.ignoreAll({"apply_query_key_layer_scaling", "bias_dropout_fusion",
                     "fp32_residual_connection", "vocab_size",
-                    "quantization_bit", "prefix_projection",
-                    "classifier_dropout"});
+                    "quantization_bit", "prefix_projection"});
   spec.qkv = groups ? QkvLayout::SideBySide : QkvLayout::PerKvHead;
   const std::string layer = "transformer.encoder.layers.{}.";
   TensorNames &names = spec.names;
@@ -114,41 +96,41 @@ void readChatglm(FamilyReader &reader) {
   names.down = layer + "mlp.dense_4h_to_h";
   names.finalNorm = "transformer.encoder.final_layernorm";
   names.head = "transformer.output_layer.weight";
-  reader.refuseUnknown();
 }
 
 void readPhi3(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  reader.readCommon("Phi3ForCausalLM");
-  reader.readSizes();
-  spec.ffn = reader.size(spec.keys.ffn, maxFfn);
-  reader.readKvHeads();
-  reader.deriveHeadDim();
-  reader.readPositions(4096);
-  spec.tied = reader.flag("tie_word_embeddings", false);
-  spec.normEps = reader.number(spec.keys.norm, 1e-5);
-  spec.initializerRange = reader.number("initializer_range", 0.02);
+  reader.readBase();
   spec.activation =
       reader.readActivation("hidden_act", "silu", {Activation::Silu});
   reader.only("attention_bias", false);
   Rope &rope = spec.kinds[0].rope;
   reader.readRope(rope);
-  reader.setRotaryFraction(rope, reader.number("partial_rotary_factor", 1.0),
-                           "partial_rotary_factor");
+  reader.readRotaryFraction(rope, "partial_rotary_factor", 1.0);
   spec.kinds[0].window = reader.sizeOrNull("sliding_window", maxPositions, 0);
   reader.noteDropouts({"attention_dropout", "resid_pdrop", "embd_pdrop"});
   reader.ignore("original_max_position_embeddings"); // read with the scaling
   spec.qkv = QkvLayout::SideBySide;
   spec.names.qkv = "model.layers.{}.self_attn.qkv_proj";
   spec.names.gateUp = "model.layers.{}.mlp.gate_up_proj";
-  reader.refuseUnknown();
 }
 
+// clang-format off
 constexpr Family table[] = {
-    {"qwen", "QWenLMHeadModel", readQwen},
-    {"chatglm", "ChatGLMModel", readChatglm},
-    {"phi3", "Phi3ForCausalLM", readPhi3},
+    {"qwen", "QWenLMHeadModel",
+     {.vocab = 151936, .hidden = 4096, .ffn = 22016, .layers = 32, .heads = 32,
+      .headDim = 128, .positions = 8192},
+     readQwen},
+    {"chatglm", "ChatGLMModel",
+     {.vocab = 65024, .hidden = 4096, .ffn = 13696, .layers = 28, .heads = 32,
+      .kvHeads = 1, .headDim = 128, .positions = 2048, .normEps = 1e-5},
+     readChatglm},
+    {"phi3", "Phi3ForCausalLM",
+     {.vocab = 32064, .hidden = 3072, .ffn = 8192, .layers = 32, .heads = 32,
+      .positions = 4096, .normEps = 1e-5},
+     readPhi3},
 };
+// clang-format on
 } // namespace
 
 std::span<const Family> otherFamilies() { return table; }
@@ -160,9 +142,8 @@ bool looksLikeParamsJson(const json &root) {
 
 /// Llama as Meta's own code describes it. Weights are named and laid out as in
 /// the conversion to Hugging Face, which computes the same.
-void readParamsJson(FamilyReader &reader) {
+static void readParams(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
-  spec.family = "llama";
   ConfigKeys &keys = spec.keys;
   keys.hidden = "dim";
   keys.layers = "n_layers";
@@ -177,11 +158,11 @@ void readParamsJson(FamilyReader &reader) {
   reader.readKvHeads();
   reader.readHeadDim();
   const json *vocab = reader.find(keys.vocab);
-  if (vocab && *vocab == -1) {
-    spec.vocab = 32000;
+  if (!vocab || *vocab == -1) { // absent: ModelArgs has -1
+    spec.vocab = reader.defaults().vocab;
     spec.notes.push_back(reader.where(keys.vocab) +
-                         ": -1 leaves it to the tokenizer; taken to be the "
-                         "32000 of Llama and Llama 2");
+                         ": left to the tokenizer; taken to be the 32000 of "
+                         "Llama and Llama 2");
   } else {
     spec.vocab = reader.size(keys.vocab, maxVocab);
   }
@@ -196,11 +177,12 @@ void readParamsJson(FamilyReader &reader) {
   if (multiple > 0 && (spec.ffn < 1 || spec.ffn > maxFfn))
     reader.malformed("ffn_dim_multiplier",
                      "expected a feed-forward width from 1 to " +
-                         std::to_string(maxFfn) + ", but got " + shown(json(scaled)));
-  reader.readPositions();
-  spec.normEps = reader.number(keys.norm, 1e-5);
+                         std::to_string(maxFfn) + ", but got " +
+                         shown(json(scaled)));
+  spec.positions = reader.size(keys.positions, maxPositions, 0);
+  spec.normEps = reader.number(keys.norm, reader.defaults().normEps);
   Rope &rope = spec.kinds[0].rope;
-  rope.theta = reader.number("rope_theta", 10000.0);
+  rope.theta = reader.number(keys.rope, reader.defaults().theta);
   if (reader.flag("use_scaled_rope", false)) {
     // Constants of apply_scaling in Meta's llama-models.
     RopeScaling scaling;
@@ -212,7 +194,17 @@ void readParamsJson(FamilyReader &reader) {
   }
   reader.ignoreAll(
       {"max_batch_size", "rope_scaling_factor", "high_freq_factor"});
-  reader.refuseUnknown();
+}
+
+const Family &paramsJson() {
+  // clang-format off
+  static constexpr Family family = {
+      "llama", "LlamaForCausalLM",
+      {.vocab = 32000, .hidden = 4096, .layers = 32, .heads = 32,
+       .normEps = 1e-5},
+      readParams};
+  // clang-format on
+  return family;
 }
 
 } // namespace shardwright

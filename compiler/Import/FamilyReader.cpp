@@ -2,7 +2,6 @@
 #include "compiler/Import/Families.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace shardwright {
 
@@ -16,10 +15,12 @@ constexpr std::string_view harmless[] = {
     "_name_or_path", "name_or_path", "_commit_hash", "transformers_version",
     "tokenizer", "tokenizer_class", "torch_dtype", "dtype", "auto_map",
     "unsloth_version", "transformers.js_config", "is_llama_config",
-    "unsloth_fixed", "model_name", "_from_model_config",
+    "unsloth_fixed", "model_name", "_from_model_config", "license",
+    "model_max_length", "base_model_name_or_path", "custom_pipelines",
     // Implementation choices and outputs.
     "use_cache", "_attn_implementation", "attn_implementation",
     "_attn_implementation_autoset", "_attn_implementation_internal",
+    "_flash_attn_2_enabled", "_experts_implementation",
     "gradient_checkpointing", "return_dict", "use_return_dict",
     "output_hidden_states", "output_attentions", "output_scores",
     "return_dict_in_generate", "torchscript", "use_bfloat16", "tf_legacy_loss",
@@ -29,19 +30,20 @@ constexpr std::string_view harmless[] = {
     "attention_softmax_in_fp32", "masked_softmax_fusion", "softmax_in_fp32",
     "fp16", "bf16", "fp32", "use_flash_attn", "use_flash_attention_2",
     "cache_implementation",
-    // Tokens and labels.
-    "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id",
-    "unk_token_id", "decoder_start_token_id", "_num_labels", "id2label",
-    "label2id", "num_labels", "finetuning_task", "problem_type",
-    "task_specific_params", "prefix",
+    // Labels, and heads of other tasks.
+    "_num_labels", "id2label", "label2id", "num_labels", "finetuning_task",
+    "problem_type", "task_specific_params", "prefix", "classifier_dropout",
+    "classifier_dropout_prob",
     // Generation.
     "max_length", "min_length", "do_sample", "early_stopping", "num_beams",
     "num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p",
     "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
     "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences",
-    "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values",
-    "exponential_decay_length_penalty", "suppress_tokens",
-    "begin_suppress_tokens", "max_new_tokens"};
+    "remove_invalid_values", "exponential_decay_length_penalty",
+    "suppress_tokens", "begin_suppress_tokens", "max_new_tokens"};
+/// Endings of names of tokens: bos_token_id, image_token_index, eos_token.
+constexpr std::string_view tokenEndings[] = {"_token_id", "_token_ids",
+                                             "_token_index", "_token"};
 
 struct NamedActivation {
   std::string_view name;
@@ -59,21 +61,25 @@ constexpr NamedActivation activations[] = {
     {"relu", Activation::Relu}};
 } // namespace
 
-void FamilyReader::readCommon(std::string_view architecture, bool quantized) {
-  for (std::string_view key : harmless)
-    ignore(key);
+void FamilyReader::read(const Family &family) {
+  classDefaults = &family.defaults;
+  readCommon(family.architecture);
+  family.read(*this);
+  finish();
+}
+
+/// Keys that every config may have; refuses what no family supports.
+void FamilyReader::readCommon(std::string_view architecture) {
   ignore("model_type");
   only("is_encoder_decoder", false);
   only("add_cross_attention", false);
   only("cross_attention_hidden_size", nullptr);
   only("pruned_heads", json::object());
-  if (quantized) {
-    if (find("quantization_config"))
-      spec.notes.push_back(where("quantization_config") +
-                           ": how a checkpoint is stored; the model is read as "
-                           "not quantized");
-  } else
-    only("quantization_config", nullptr);
+  for (const char *key : {"quantization_config", "compression_config"})
+    if (const json *value = find(key); value && !isInert(*value))
+      spec.notes.push_back(where(key) +
+                           ": how a checkpoint is stored; the model is read "
+                           "as not quantized");
   const json *architectures = find("architectures");
   if (!architectures)
     return;
@@ -88,6 +94,49 @@ void FamilyReader::readCommon(std::string_view architecture, bool quantized) {
                 "expected " + shown(wanted) + ", but got " +
                     shown(*architectures) + ", which is not supported",
                 cost::Diag::unsupported_architecture);
+}
+
+/// Keys with values that say what the model does anyway.
+void FamilyReader::passHarmless() {
+  for (std::string_view key : harmless)
+    ignore(key);
+  auto equals = [&](const char *key, const json &value) {
+    return has(key) && root.at(key) == value;
+  };
+  for (const auto &[key, value] : root.items())
+    for (std::string_view ending : tokenEndings)
+      if (key.ends_with(ending))
+        ignore(key);
+  if (equals("use_sliding_window", false))
+    ignoreAll({"sliding_window", "max_window_layers"});
+  if (equals("partial_rotary_factor", 1.0))
+    ignore("partial_rotary_factor");
+  if (equals("head_dim", spec.headDim))
+    ignore("head_dim");
+  if (equals("num_key_value_heads", spec.kvHeads))
+    ignore("num_key_value_heads");
+  if (has("layer_types") && root.at("layer_types").is_array() &&
+      std::all_of(root.at("layer_types").begin(), root.at("layer_types").end(),
+                  [](const json &type) { return type == "full_attention"; }))
+    ignore("layer_types");
+}
+
+void FamilyReader::finish() {
+  passHarmless();
+  if (innerFraction && *innerFraction != 1.0)
+    unsupported("rope_parameters",
+                "expected a partial_rotary_factor of 1, but got " +
+                    shown(json(*innerFraction)) + ", which is not supported");
+  refuseUnknown(&spec.notes);
+  if (taken.empty())
+    return;
+  std::string list;
+  for (const std::string &entry : taken)
+    list += (list.empty() ? "" : ", ") + entry;
+  spec.notes.push_back(spec.file + (pointer.empty() ? "" : "#" + pointer) +
+                       ": the config leaves out, and the configuration class "
+                       "of the family has: " +
+                       list);
 }
 
 std::string_view
@@ -116,17 +165,45 @@ void FamilyReader::noteDropout(std::string_view key) {
     spec.notes.push_back(where(key) + ": dropout is not applied");
 }
 
-void FamilyReader::readSizes() {
-  spec.hidden = size(spec.keys.hidden, maxWidth);
-  spec.layers = size(spec.keys.layers, maxLayers);
-  spec.heads = size(spec.keys.heads, maxHeads);
-  spec.vocab = size(spec.keys.vocab, maxVocab);
+int64_t FamilyReader::sizeOf(std::string_view key, int64_t limit,
+                             int64_t absent) {
+  if (given(key) || absent <= 0)
+    return size(key, limit);
+  ignore(key);
+  noteDefault(key, absent);
+  return absent;
 }
 
-void FamilyReader::readKvHeads(int64_t absent) {
+void FamilyReader::readBase() {
+  const ConfigKeys &keys = spec.keys;
+  const ClassDefaults &absent = defaults();
+  spec.hidden = sizeOf(keys.hidden, maxWidth, absent.hidden);
+  spec.layers = sizeOf(keys.layers, maxLayers, absent.layers);
+  spec.heads = sizeOf(keys.heads, maxHeads, absent.heads);
+  spec.vocab = sizeOf(keys.vocab, maxVocab, absent.vocab);
+  spec.ffn = absent.ffn > 0 ? sizeOf(keys.ffn, maxFfn, absent.ffn)
+                            : size(keys.ffn, maxFfn, 4 * spec.hidden);
+  readKvHeads();
+  readHeadDim();
+  spec.positions = absent.positions > 0
+                       ? sizeOf(keys.positions, maxPositions, absent.positions)
+                       : size(keys.positions, maxPositions, 0);
+  spec.tied = flag("tie_word_embeddings", absent.tied);
+  if (!keys.norm.empty())
+    spec.normEps = number(keys.norm, absent.normEps);
+  spec.initializerRange = number(keys.initializer, absent.initializerRange);
+}
+
+void FamilyReader::readKvHeads() {
   const std::string &key = spec.keys.kvHeads;
   const int64_t heads = std::max<int64_t>(spec.heads, 0);
-  spec.kvHeads = size(key, maxHeads, given(key) || !absent ? heads : absent);
+  if (key == spec.keys.heads) {
+    spec.kvHeads = heads;
+    return;
+  }
+  const int64_t absent = defaults().kvHeads;
+  spec.kvHeads = given(key) || absent == 0 ? size(key, maxHeads, heads)
+                                           : sizeOf(key, maxHeads, absent);
   if (spec.heads > 0 && spec.kvHeads > 0 && spec.heads % spec.kvHeads != 0)
     malformed(key,
               "expected a divisor of " + spec.keys.heads + " (" +
@@ -149,21 +226,23 @@ void FamilyReader::deriveHeadDim() {
               cost::Diag::heads_divide);
 }
 
-void FamilyReader::readHeadDim(int64_t absent) {
-  spec.headDim = size("head_dim", maxWidth, given("head_dim") ? 0 : absent);
-  if (spec.headDim == 0 && !has("head_dim"))
+void FamilyReader::readHeadDim() {
+  const std::string &key = spec.keys.headDim;
+  if (key.empty() && spec.headDim > 0)
+    return; // the family has put it together of others
+  const int64_t absent = defaults().headDim;
+  spec.headDim = key.empty()                 ? 0
+                 : given(key) || absent == 0 ? size(key, maxWidth, 0)
+                                             : sizeOf(key, maxWidth, absent);
+  const bool derived = key.empty() || !has(key);
+  if (spec.headDim == 0 && derived)
     deriveHeadDim();
-  const int64_t width = spec.kinds[0].rope.width;
-  if (width < 0 && spec.headDim % 2 != 0)
-    malformed(has("head_dim") ? "head_dim" : spec.keys.hidden,
+  if (spec.kinds[0].rope.width < 0 && spec.headDim % 2 != 0)
+    malformed(derived ? spec.keys.hidden : key,
               "expected an even head width for the rotary embedding, "
               "but got " +
                   std::to_string(spec.headDim),
               cost::Diag::odd_rotary_width);
-}
-
-void FamilyReader::readPositions(int64_t absent) {
-  spec.positions = size(spec.keys.positions, maxPositions, absent);
 }
 
 Activation
@@ -186,160 +265,6 @@ FamilyReader::readActivation(std::string_view key, std::string_view absent,
   unsupported(key, "expected " + wanted + ", but got " + shown(json(found)) +
                        ", which is not supported");
   return *supported.begin();
-}
-
-/// Ding et al., arXiv:2402.13753, as in transformers' modeling_rope_utils.py:
-/// the original positions stand beside rope_scaling.
-void FamilyReader::readLongRope(ConfigReader &reader,
-                                RopeScaling &scaling) {
-  scaling.type = RopeScaling::Type::Long;
-  const std::string_view key = "original_max_position_embeddings";
-  const bool outside = has(key);
-  scaling.originalPositions =
-      outside ? size(key, maxPositions)
-              : reader.size(key, maxPositions,
-                            spec.positions > 0 ? spec.positions : -1);
-  scaling.factor = reader.number("factor", 1);
-  if (outside && scaling.originalPositions > 0 && spec.positions > 0)
-    scaling.factor = static_cast<double>(spec.positions) /
-                     static_cast<double>(scaling.originalPositions);
-  const double grown =
-      scaling.factor > 1 && scaling.originalPositions > 1
-          ? std::sqrt(1 + std::log(scaling.factor) /
-                              std::log(static_cast<double>(
-                                  scaling.originalPositions)))
-          : 1;
-  scaling.attentionFactor = reader.number("attention_factor", grown);
-  auto read = [&](const char *name, std::vector<double> &factors) {
-    const json *list = reader.find(name);
-    bool good = list && list->is_array() && !list->empty();
-    for (size_t i = 0; good && i < list->size(); ++i) {
-      const json &factor = (*list)[i];
-      good = factor.is_number() && factor.get<double>() > 0 &&
-             std::isfinite(factor.get<double>());
-      if (good)
-        factors.push_back(factor.get<double>());
-    }
-    if (!good)
-      reader.malformed(name, "expected a list of numbers above 0, but got " +
-                                 (list ? shown(*list) : "no such key"));
-  };
-  read("short_factor", scaling.shortFactors);
-  read("long_factor", scaling.longFactors);
-}
-
-/// One rotary description; transformers before version 5 keep rope_theta
-/// beside `rope_scaling`, later ones inside `rope_parameters`.
-void FamilyReader::readRopeObject(const json &object, std::string_view key,
-                                  Rope &rope) {
-  ConfigReader reader(object, spec.file, pointer + "/" + std::string(key),
-                      problems);
-  rope.theta = reader.number("rope_theta", rope.theta);
-  std::string oldName = reader.text("type", "");
-  std::string type = reader.text("rope_type", oldName);
-  if (!oldName.empty() && oldName != type)
-    reader.malformed("type",
-                     "expected the value of rope_type (" + shown(json(type)) +
-                         "), but got " + shown(json(oldName)),
-                     cost::Diag::conflicting_keys);
-  RopeScaling scaling;
-  if (type == "linear") {
-    scaling.type = RopeScaling::Type::Linear;
-    scaling.factor = reader.requiredNumber("factor");
-    rope.scaling = scaling;
-  } else if (type == "llama3") {
-    scaling.type = RopeScaling::Type::Llama3;
-    scaling.factor = reader.requiredNumber("factor");
-    scaling.lowFreqFactor = reader.requiredNumber("low_freq_factor");
-    scaling.highFreqFactor = reader.requiredNumber("high_freq_factor");
-    scaling.originalPositions =
-        reader.size("original_max_position_embeddings", maxPositions);
-    if (scaling.highFreqFactor < scaling.lowFreqFactor &&
-        reader.has("high_freq_factor") && reader.has("low_freq_factor"))
-      reader.malformed("high_freq_factor",
-                       "expected at least low_freq_factor (" +
-                           shown(object["low_freq_factor"]) + "), but got " +
-                           shown(object["high_freq_factor"]),
-                       cost::Diag::conflicting_keys);
-    rope.scaling = scaling;
-  } else if (type == "yarn") {
-    scaling.type = RopeScaling::Type::Yarn;
-    scaling.factor = reader.requiredNumber("factor");
-    scaling.betaFast = reader.number("beta_fast", 32);
-    scaling.betaSlow = reader.number("beta_slow", 1);
-    scaling.originalPositions =
-        reader.size("original_max_position_embeddings", maxPositions,
-                    spec.positions > 0 ? spec.positions : -1);
-    scaling.truncate = reader.flag("truncate", true);
-    // Peng et al., arXiv:2309.00071, and what DeepSeek added.
-    auto magnitude = [&](double weight) {
-      return scaling.factor > 1 ? 0.1 * weight * std::log(scaling.factor) + 1
-                                : 1.0;
-    };
-    const double part = reader.number("mscale", 1);
-    const bool split = reader.has("mscale_all_dim");
-    scaling.allDimFactor =
-        split ? magnitude(reader.number("mscale_all_dim", 1)) : 1;
-    scaling.attentionFactor = reader.number(
-        "attention_factor", magnitude(part) / scaling.allDimFactor);
-    rope.scaling = scaling;
-  } else if (type == "longrope" || type == "su") {
-    readLongRope(reader, scaling);
-    rope.scaling = scaling;
-  } else if (type.empty() && reader.has("rope_theta") && object.size() == 1) {
-    // rope_parameters with nothing but the base.
-  } else if (type.empty()) {
-    reader.malformed("rope_type",
-                     "expected one of \"default\", \"linear\", \"llama3\", "
-                     "\"yarn\", \"longrope\", but got no such key",
-                     cost::Diag::missing_key);
-    return;
-  } else if (type != "default") {
-    reader.unsupported("rope_type", "expected one of \"default\", \"linear\", "
-                                    "\"llama3\", \"yarn\", \"longrope\", but "
-                                    "got " +
-                                        shown(json(type)) +
-                                        ", which is not supported");
-    return; // its own keys are no further problem
-  }
-  reader.refuseUnknown();
-}
-
-void FamilyReader::readRope(Rope &rope, double theta) {
-  rope.theta = number(spec.keys.rope, theta);
-  const json *older = find("rope_scaling"), *newer = find("rope_parameters");
-  if (older && newer && older->is_object() && newer->is_object()) {
-    json scaling = *older, parameters = *newer;
-    scaling.erase("rope_theta");
-    parameters.erase("rope_theta");
-    if (scaling != parameters)
-      malformed("rope_parameters",
-                "expected what rope_scaling says or no such key, but got " +
-                    shown(*newer),
-                cost::Diag::conflicting_keys);
-  }
-  for (const char *key : {"rope_scaling", "rope_parameters"})
-    if (const json *value = find(key)) {
-      if (!value->is_object())
-        malformed(key, "expected an object or null, but got " + shown(*value),
-                  cost::Diag::wrong_type);
-      else
-        readRopeObject(*value, key, rope);
-    }
-}
-
-void FamilyReader::setRotaryFraction(Rope &rope, double fraction,
-                                     std::string_view key) {
-  // As Hugging Face: int(head_dim * fraction).
-  const int64_t width =
-      static_cast<int64_t>(static_cast<double>(spec.headDim) * fraction);
-  rope.width = width == spec.headDim ? -1 : width;
-  if (spec.headDim > 0 && (width < 2 || width > spec.headDim || width % 2 != 0))
-    malformed(key,
-              "expected an even number of rotated columns from 2 to " +
-                  std::to_string(spec.headDim) + ", but got " +
-                  std::to_string(width),
-              cost::Diag::odd_rotary_width);
 }
 
 std::vector<bool>
@@ -398,7 +323,9 @@ void FamilyReader::setLayers(const std::vector<bool> &windowed, int64_t window,
 
 int64_t FamilyReader::sizeOrNull(std::string_view key, int64_t limit,
                                  int64_t absent) {
-  return size(key, limit, given(key) ? 0 : absent);
+  return given(key)    ? size(key, limit, 0)
+         : absent == 0 ? 0
+                       : sizeOf(key, limit, absent);
 }
 
 double FamilyReader::numberOrNull(std::string_view key, double absent) {

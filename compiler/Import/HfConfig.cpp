@@ -76,8 +76,10 @@ bool readWrapper(const json &root, ModelSpec &spec, Problems &problems) {
 void readRoot(const json &root, const std::string &pointer, ModelSpec &spec,
               Problems &problems) {
   FamilyReader reader(root, pointer, spec, problems);
-  if (looksLikeParamsJson(root) && whyForeign(root).empty())
-    return readParamsJson(reader);
+  if (looksLikeParamsJson(root) && whyForeign(root).empty()) {
+    spec.family = paramsJson().modelType;
+    return reader.read(paramsJson());
+  }
   const std::string type = modelTypeOf(root, reader);
   if (!problems.messages.empty())
     return; // model_type is no string
@@ -91,7 +93,7 @@ void readRoot(const json &root, const std::string &pointer, ModelSpec &spec,
                                       ", which is not supported",
                                   cost::Diag::unsupported_model);
       spec.family = type;
-      return family.read(reader);
+      return reader.read(family);
     }
   if (pointer.empty() && readWrapper(root, spec, problems))
     return;

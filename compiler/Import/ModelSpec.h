@@ -151,11 +151,13 @@ struct TensorNames {
   std::string headBias = "lm_head.bias";
 };
 
-/// Keys of a config that locations of ops and messages name.
+/// Keys of a config, as locations of ops and messages name them too. Where a
+/// family has no key of its own: kvHeads is that of heads, headDim is empty.
 struct ConfigKeys {
   std::string layers = "num_hidden_layers", hidden = "hidden_size",
               heads = "num_attention_heads", kvHeads = "num_key_value_heads",
-              ffn = "intermediate_size", norm = "rms_norm_eps",
+              headDim = "head_dim", ffn = "intermediate_size",
+              norm = "rms_norm_eps", initializer = "initializer_range",
               positions = "max_position_embeddings", rope = "rope_theta",
               attentionBias = "attention_bias", mlpBias = "mlp_bias",
               window = "sliding_window", vocab = "vocab_size";

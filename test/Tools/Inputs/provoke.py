@@ -116,7 +116,7 @@ case("unknown_cpu", "compile", tiny, "--cluster", "host", "--gpus", "1",
 case("file_unreadable", "inspect", "nowhere/config.json")
 model("not_json", "{")
 model("duplicate_key", '{"model_type": "llama", "model_type": "llama"}')
-model("missing_key", changed(config, hidden_size=None))
+model("missing_key", changed(config, rope_scaling={"rope_type": "linear"}))
 planned("unknown_key", changed(plan, colour="red"))
 model("wrong_type", changed(config, hidden_size="wide"))
 model("out_of_range", changed(config, hidden_size=-3))
@@ -145,8 +145,8 @@ model("expert_numbers", changed(mixtral, num_experts_per_tok=9))
 model("model_size", changed(config, hidden_size=1048576, head_dim=1048576))
 case("missing_sequence", "plan",
      write("missing_sequence.json",
-           changed(read(f"{source}/examples/models/llama-3-8b/config.json"),
-                   max_position_embeddings=None)),
+           changed(read(f"{source}/test/golden/bloom-tiny/config.json"),
+                   seq_length=None)),
      "--cluster", "dgx-h100")
 model("sequence_range",
       read(f"{source}/examples/models/gpt2/config.json"), "--sequence", "4096")

@@ -318,6 +318,96 @@ TEST_CASE("sizes under several names") {
             "#/n_embed: expected the value of hidden_size (48), but got 32"));
 }
 
+TEST_CASE("names of the attribute maps of Hugging Face's classes") {
+  const ModelSpec gpt2 = accepted(R"({"model_type": "gpt2", "hidden_size": 64,
+      "num_hidden_layers": 3, "num_attention_heads": 4,
+      "max_position_embeddings": 32, "vocab_size": 300})");
+  CHECK(gpt2.hidden == 64);
+  CHECK(gpt2.layers == 3);
+  CHECK(gpt2.heads == 4);
+  CHECK(gpt2.positions == 32);
+  CHECK(gpt2.notes.empty());
+  CHECK(accepted(R"({"model_type": "opt", "d_model": 96})").hidden == 96);
+  CHECK(accepted(R"({"model_type": "falcon", "n_embed": 142})").hidden == 142);
+  CHECK(has(refusal(R"({"model_type": "gpt2", "hidden_size": 64, "n_embd": 32})",
+                    cost::FailureKind::Input),
+            "#/hidden_size: expected the value of n_embd (32), but got 64"));
+}
+
+TEST_CASE("absent keys are those of the configuration class, and noted") {
+  // Totals are those of the models after which the classes are made, where
+  // there is one.
+  const struct {
+    const char *family;
+    int64_t parameters;
+    const char *noted;
+  } cases[] = {
+      {"llama", 6738415616, "hidden_size 4096, num_hidden_layers 32"},
+      {"mistral", 7241732096, "num_key_value_heads 8"},
+      {"qwen2", 12049846272, "intermediate_size 22016"},
+      {"qwen3", 12049461248, "head_dim 128"},
+      {"gpt2", 124439808,
+       "n_embd 768, n_layer 12, n_head 12, vocab_size 50257, n_positions 1024"},
+      {"gpt_neox", 20554567680, "max_position_embeddings 2048"},
+      {"opt", 125239296, "ffn_dim 3072"},
+      {"falcon", 6921720704, "num_attention_heads 71"},
+      {"phi", 1418270720, "hidden_size 2048"},
+      {"phi3", 3821079552, "vocab_size 32064"},
+      {"starcoder2", 3030371328, "num_key_value_heads 2"},
+      {"gemma", 8537680896, "head_dim 256"},
+      {"gemma2", 2614341888, "num_hidden_layers 26"},
+      {"qwen", 7721324544, "kv_channels 128"},
+      {"PanguEmbedded", 8030887936, "num_hidden_layers 34"},
+  };
+  for (const auto &c : cases) {
+    INFO(c.family);
+    const ModelSpec spec =
+        accepted(R"({"model_type": ")" + std::string(c.family) + "\"}");
+    CHECK(total(spec) == c.parameters);
+    REQUIRE(spec.notes.size() == 1);
+    CHECK(has(spec.notes[0], "config.json: the config leaves out, and the "
+                             "configuration class of the family has: "));
+    CHECK(has(spec.notes[0], c.noted));
+  }
+  // The text model of Gemma 3 4B states what differs from the class alone.
+  const ModelSpec gemma = accepted(R"({"model_type": "gemma3", "text_config": {
+      "model_type": "gemma3_text", "hidden_size": 2560,
+      "intermediate_size": 10240, "num_hidden_layers": 34,
+      "sliding_window": 1024}})");
+  CHECK(total(gemma) == 3880263168);
+  CHECK(has(gemma.notes[0], "config.json#/text_config: the config leaves out"));
+  CHECK_FALSE(has(gemma.notes[0], "hidden_size"));
+  // What the config states is no default, and null is no absent key.
+  CHECK(has(refusal(R"({"model_type": "llama", "num_hidden_layers": null})",
+                    cost::FailureKind::Input),
+            "#/num_hidden_layers: expected an integer from 1 to 65536, but got "
+            "null"));
+}
+
+TEST_CASE("rotary parameters as later classes write them") {
+  ModelSpec spec = accepted(small("gemma3_text", R"("num_key_value_heads": 4,
+      "rope_parameters": {
+        "full_attention": {"rope_type": "linear", "factor": 8.0,
+                           "rope_theta": 2e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 3e4}})"));
+  CHECK(spec.kinds[0].rope.theta == 3e4);
+  CHECK_FALSE(spec.kinds[0].rope.scaling);
+  CHECK(spec.kinds[1].rope.theta == 2e6);
+  CHECK(spec.kinds[1].rope.scaling);
+  const std::string half = R"("rope_parameters": {"rope_type": "default",
+      "rope_theta": 1e4, "partial_rotary_factor": )";
+  CHECK(accepted(small("phi", half + "0.25}")).kinds[0].rope.width == 2);
+  CHECK(accepted(small("phi", half + R"(0.25}, "partial_rotary_factor": 0.25)"))
+            .kinds[0]
+            .rope.width == 2);
+  CHECK(has(refusal(small("phi", half + R"(0.5}, "partial_rotary_factor": 0.25)"),
+                    cost::FailureKind::Input),
+            "#/partial_rotary_factor: expected the value of rope_parameters"));
+  CHECK(accepted(small("llama", half + "1.0}")).kinds[0].rope.width == -1);
+  CHECK(has(refusal(small("llama", half + "0.5}")),
+            "#/rope_parameters: expected a partial_rotary_factor of 1"));
+}
+
 TEST_CASE("no model_type: the architecture, or Meta's keys") {
   std::string text = small("x", R"("architectures": ["MistralForCausalLM"])");
   text.replace(text.find(R"("model_type": "x", )"),
