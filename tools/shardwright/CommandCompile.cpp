@@ -107,11 +107,6 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
       flags.question.dtype = "f32"; // what hosts are fast in
     if (!makePlan(flags, streams, options.planText, failure))
       return report(failure, streams.err);
-    // The plan is a file: what was compiled can be read, changed and repeated.
-    options.planPath = planOutput;
-    if (!writeText(options.planPath, options.planText, failure))
-      return report(failure, streams.err);
-    note("wrote " + options.planPath, streams.err);
   } else if (!flags.question.cluster.empty() || flags.plan.any() ||
              flags.question.gpus || flags.question.globalBatch ||
              flags.question.sequence || !flags.search.fix.empty() ||
@@ -125,6 +120,12 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
   }
   if (!compile(options, failure))
     return report(failure, streams.err);
+  // The plan is a file: what was compiled can be read, changed and repeated.
+  if (!planOutput.empty()) {
+    if (!writeText(planOutput, options.planText, failure))
+      return report(failure, streams.err);
+    note("wrote " + planOutput, streams.err);
+  }
   if (options.emit == Emit::Executable) {
     inputs.emplace_back();
     if (!codegen::findRuntime(inputs.back(), failure))
