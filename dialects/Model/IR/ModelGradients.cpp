@@ -15,7 +15,9 @@ using Values = SmallVector<Value>;
 /// dlhs[L] = sum dy[Y] rhs[R] and drhs[R] = sum dy[Y] lhs[L], for y = lhs rhs
 /// with the letters "L,R->Y".
 Values ContractOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
-  auto [operands, result] = getSpec().split("->");
+  // No structured bindings: Clang 14 lets no lambda use them.
+  const StringRef operands = getSpec().split("->").first,
+                  result = getSpec().split("->").second;
   auto [lhs, rhs] = operands.split(",");
   auto contract = [&](Value other, StringRef otherLetters, Value like,
                       StringRef likeLetters) -> Value {
