@@ -35,9 +35,15 @@ public:
                 number(uint32_t{sizeof(sw_rt_device_code)})),
           FIELD(sw_rt_device_code, num_images, count(table.images.size())),
           FIELD(sw_rt_device_code, num_kernels, count(table.kernels.size())),
-          FIELD(sw_rt_device_code, reserved, number(int32_t{0})),
+          FIELD(sw_rt_device_code, num_attentions,
+                count(table.attentions.size())),
           FIELD(sw_rt_device_code, images, images),
           FIELD(sw_rt_device_code, kernels, kernels),
+          FIELD(sw_rt_device_code, attentions,
+                arrayOf("attentions", table.attentions,
+                        [&](const AttentionUse &value) {
+                          return attention(value);
+                        })),
           FIELD(sw_rt_device_code, update, update(table.update))}});
     result.code = new GlobalVariable(module, code->getType(),
                                      /*isConstant=*/true,
@@ -84,6 +90,16 @@ private:
           FIELD(sw_rt_image, data, text(value.ptx)),
           FIELD(sw_rt_image, bytes,
                 number(static_cast<int64_t>(value.ptx.size() + 1)))}});
+  }
+
+  Constant *attention(const AttentionUse &value) {
+    return structure(
+        {"sw_rt_attention_use",
+         sizeof(sw_rt_attention_use),
+         {FIELD(sw_rt_attention_use, shape, value.shape),
+          FIELD(sw_rt_attention_use, dtype, number(int32_t{value.dtype})),
+          FIELD(sw_rt_attention_use, backward,
+                number(int32_t{value.isBackward}))}});
   }
 
   Constant *update(const DeviceUpdate &value) {

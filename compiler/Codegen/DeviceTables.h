@@ -9,7 +9,7 @@
 
 #include "compiler/Codegen/DeviceRows.h"
 
-#include "runtime/include/shardwright_device.h"
+#include "runtime/include/shardwright_rt.h"
 
 namespace shardwright::codegen {
 
@@ -18,9 +18,17 @@ struct DeviceImage {
   std::string ptx;
 };
 
+/// A call of attention, as sw_rt_attention_use.
+struct AttentionUse {
+  llvm::GlobalVariable *shape;
+  sw_rt_dtype dtype;
+  bool isBackward;
+};
+
 struct DeviceCodeTable {
   std::vector<DeviceImage> images;
   std::vector<DeviceKernel> kernels;
+  std::vector<AttentionUse> attentions;
   DeviceUpdate update;
 };
 

@@ -1,6 +1,8 @@
 //===- FunctionEmitter.cpp - rt.func to LLVM IR ---------------------------===//
 #include "compiler/Codegen/FunctionEmitter.h"
 
+#include "compiler/Codegen/AttentionShapes.h"
+
 #include "runtime/include/shardwright_program.h"
 
 using namespace llvm;
@@ -78,27 +80,11 @@ Value *FunctionEmitter::address(rt::AddrAttr attribute) {
 }
 
 Value *FunctionEmitter::dtype(mlir::Type type) {
-  sw_rt_dtype code = SW_RT_F32;
-  if (type.isF64())
-    code = SW_RT_F64;
-  else if (type.isBF16())
-    code = SW_RT_BF16;
-  else if (type.isF16())
-    code = SW_RT_F16;
-  else if (type.isInteger(32))
-    code = SW_RT_I32;
-  return builder.getInt32(code);
+  return builder.getInt32(dtypeCode(type));
 }
 
 Value *FunctionEmitter::mask(mlir::ArrayAttr axes) {
-  uint32_t bits = 0;
-  if (axes)
-    for (auto axis : axes.getAsRange<mlir::StringAttr>()) {
-      const int64_t index = mesh.indexOf(axis.getValue());
-      assert(index >= 0 && "an axis that the mesh does not have");
-      bits |= uint32_t{1} << index;
-    }
-  return builder.getInt32(bits);
+  return builder.getInt32(axesMask(mesh, axes));
 }
 
 Value *FunctionEmitter::origin(mlir::ArrayAttr axes, int64_t extent) {
@@ -149,46 +135,10 @@ void FunctionEmitter::emitMatmul(rt::MatmulOp op) {
         address(op.getB()), address(op.getC()), flag(op.getAccumulate())});
 }
 
-template <typename OpTy> Value *FunctionEmitter::attentionShape(OpTy op) {
-  SmallVector<Constant *> fields;
-  auto real = [&](std::optional<llvm::APFloat> value) {
-    fields.push_back(ConstantFP::get(builder.getDoubleTy(),
-                                     value ? value->convertToDouble() : 0.0));
-  };
-  for (int64_t size : op.getShape())
-    fields.push_back(builder.getInt64(size));
-  real(op.getScale());
-  fields.push_back(builder.getInt32(op.getCausal()));
-  fields.push_back(cast<Constant>(mask(op.getHeadAxesAttr())));
-  fields.push_back(builder.getInt64(op.getWindow().value_or(0)));
-  real(op.getSoftcap());
-  real(op.getAlibi());
-  fields.push_back(builder.getInt64(op.getAlibiHeads().value_or(0)));
-  Constant *value = ConstantStruct::getAnon(fields);
-  [[maybe_unused]] const StructLayout *layout =
-      module.getDataLayout().getStructLayout(
-          cast<StructType>(value->getType()));
-  assert(layout->getSizeInBytes() == sizeof(sw_rt_attention_shape) &&
-         layout->getElementOffset(6) ==
-             offsetof(sw_rt_attention_shape, scale) &&
-         layout->getElementOffset(7) ==
-             offsetof(sw_rt_attention_shape, causal) &&
-         layout->getElementOffset(8) ==
-             offsetof(sw_rt_attention_shape, head_axes) &&
-         layout->getElementOffset(12) ==
-             offsetof(sw_rt_attention_shape, alibi_heads) &&
-         "sw_rt_attention_shape has another layout");
-  auto *global =
-      new GlobalVariable(module, value->getType(), /*isConstant=*/true,
-                         GlobalValue::PrivateLinkage, value, "attention");
-  global->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
-  return global;
-}
-
 void FunctionEmitter::emitAttention(rt::AttentionFwdOp op) {
   call("sw_rt_attention_fwd",
        {context, dtype(op.getDtype()),
-        attentionShape(op),
+        emitAttentionShape(op, mesh, module),
         address(op.getQ()), address(op.getK()), address(op.getV()),
         address(op.getO()), address(op.getLse())});
 }
@@ -196,7 +146,7 @@ void FunctionEmitter::emitAttention(rt::AttentionFwdOp op) {
 void FunctionEmitter::emitAttentionGrad(rt::AttentionBwdOp op) {
   call("sw_rt_attention_bwd",
        {context, dtype(op.getDtype()),
-        attentionShape(op),
+        emitAttentionShape(op, mesh, module),
         address(op.getDO()), address(op.getQ()), address(op.getK()),
         address(op.getV()), address(op.getO()), address(op.getLse()),
         address(op.getDq()), address(op.getDk()), address(op.getDv())});

@@ -55,8 +55,6 @@ private:
   llvm::Value *mask(mlir::ArrayAttr axes);
   /// Coordinate of this rank on `axes` times `extent`.
   llvm::Value *origin(mlir::ArrayAttr axes, int64_t extent);
-  /// A constant sw_rt_attention_shape of either attention call.
-  template <typename OpTy> llvm::Value *attentionShape(OpTy op);
   llvm::Value *number(int64_t value) { return builder.getInt64(value); }
   void call(llvm::StringRef name, llvm::ArrayRef<llvm::Value *> arguments);
   void callChecked(llvm::StringRef name,

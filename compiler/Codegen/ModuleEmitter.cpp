@@ -1,6 +1,7 @@
 //===- ModuleEmitter.cpp - A lowered module to LLVM IR --------------------===//
 #include "compiler/Codegen/ModuleEmitter.h"
 
+#include "compiler/Codegen/AttentionShapes.h"
 #include "compiler/Codegen/FunctionEmitter.h"
 #include "compiler/Codegen/Object.h"
 #include "compiler/Codegen/RowEmitter.h"
@@ -125,6 +126,7 @@ mlir::LogicalResult emitModule(mlir::ModuleOp source, llvm::Module &target,
       if (!emitPtx(*generated, arch, device, image.ptx, failure))
         return mlir::failure();
     }
+    device.attentions = emitAttentionUses(source, mesh, target);
     EmittedDeviceCode emitted = emitDeviceTables(device, target);
     for (auto [rows, address] : llvm::zip(generated->kernels, emitted.kernels))
       kernels[rows.program.name].device = address;

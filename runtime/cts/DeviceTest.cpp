@@ -129,6 +129,51 @@ TEST_CASE("squares are summed over ranges of any length") {
   });
 }
 
+// A sum that is made beside compute, then one that uses it, then a copy by
+// compute once the lane is awaited. Ranks start from other numbers.
+TEST_CASE("lanes run in order, and compute waits for them when told") {
+  for (const std::vector<Mesh::Axis> &axes :
+       {std::vector<Mesh::Axis>{{"tp", 1}},
+        std::vector<Mesh::Axis>{{"dp", 2}, {"tp", 2}}})
+    onMesh(axes, [](sw_rt_context &context, Checker &checker) {
+      const int64_t count = 1000, ranks = context.mesh.ranks();
+      const uint32_t inner = ranks == 1 ? 1 : 2, outer = 1;
+      std::vector<float> start(count), zeros(count);
+      for (int64_t i = 0; i < count; ++i)
+        start[static_cast<size_t>(i)] = pattern<float>(context.rank(), i);
+      Buffer<float> source(context, start), value(context, zeros),
+          copied(context, zeros);
+      Device &device = *context.device;
+      auto sum = [&](uint32_t axes) {
+        return device.collective({Call::AllReduce, &context.group(axes), -1,
+                                  SW_RT_F32, SW_RT_SUM, value.data(),
+                                  value.data(), count, Lane::Gradients});
+      };
+      bool good = true;
+      auto want = [&](sw_rt_status status) { good = good && status == SW_RT_OK; };
+      for (int round = 0; round < 3; ++round) {
+        want(device.copyRows(source.data(), 4 * count, value.data(), 4 * count,
+                             4 * count, 1));
+        want(sum(inner));
+        want(sum(outer));
+        // Compute that has nothing to do with it.
+        want(device.fill(copied.data(), 0xff, 4 * count));
+        want(device.await(Lane::Gradients));
+        want(device.copyRows(value.data(), 4 * count, copied.data(), 4 * count,
+                             4 * count, 1));
+      }
+      checker.that(good, context.error);
+      const std::vector<float> &got = copied.read();
+      for (int64_t i = 0; i < count; ++i) {
+        float all = 0;
+        for (int rank = 0; rank < ranks; ++rank)
+          all += pattern<float>(rank, i);
+        checker.that(got[static_cast<size_t>(i)] == all,
+                     "element " + std::to_string(i));
+      }
+    });
+}
+
 TEST_CASE("embedding gradients add repeated tokens in order") {
   alone([](sw_rt_context &context) {
     // 600 tokens of 5 ids: more than a block of threads, long chains.

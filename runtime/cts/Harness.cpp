@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace shardwright::runtime::cts {
@@ -45,7 +46,9 @@ int joinedSockets() {
 
 std::unique_ptr<Device> openCuda(sw_rt_context &context, sw_rt_status &failure,
                                  std::string &why) {
-  return openCudaDevice(context, nullptr, {}, failure, why);
+  DeviceOptions options;
+  options.collectivesOfOne = true;
+  return openCudaDevice(context, nullptr, options, failure, why);
 }
 
 JobResult run(JobOptions options, const RankFunction &function) {
@@ -104,7 +107,7 @@ int maxRanks() {
   return joinedWorld()     ? joinedWorld()
          : joinedSockets() ? joinedSockets()
          : onHost()        ? 8
-                           : 1; // threads would want a GPU each
+                           : std::min(8, gpuCount()); // one a thread
 }
 
 void onMesh(const std::vector<Mesh::Axis> &axes, const Body &body,

@@ -85,14 +85,24 @@ typedef struct sw_rt_image {
   int64_t bytes;
 } sw_rt_image;
 
+struct sw_rt_attention_shape;
+
+/* A call of attention somewhere in the program, so that what it needs can be
+ * asked for before anything runs. */
+typedef struct sw_rt_attention_use {
+  const struct sw_rt_attention_shape *shape;
+  int32_t dtype;    /* sw_rt_dtype */
+  int32_t backward; /* 0 or 1 */
+} sw_rt_attention_use;
+
 typedef struct sw_rt_device_code {
   uint32_t struct_bytes; /* sizeof(sw_rt_device_code) */
-  int32_t num_images, num_kernels;
-  int32_t reserved;
+  int32_t num_images, num_kernels, num_attentions;
   const sw_rt_image *images;
   /* Every kernel that a function of the program launches. sw_rt_launch takes
    * addresses of elements of this table. */
   const sw_rt_kernel *kernels;
+  const sw_rt_attention_use *attentions; /* each once */
   sw_rt_update_kernel update;
 } sw_rt_device_code;
 

@@ -51,6 +51,18 @@ struct EmbeddingCall {
   int64_t tokens, firstRow, rows, width;
 };
 
+/// Collectives that may run beside compute: those of a lane run in the order of
+/// their calls, and await() makes all later work wait for them. A device that
+/// communicates at once, as the host does, has none under way.
+enum class Lane {
+  None, ///< later work waits for the call itself
+  Gradients,
+  StreamSends,
+  GradientSends,
+};
+constexpr Lane backgroundLanes[] = {Lane::Gradients, Lane::StreamSends,
+                                    Lane::GradientSends};
+
 /// A collective, or a transfer to or from `peer`, on memory of the device.
 struct CollectiveCall {
   Call call;
@@ -61,6 +73,7 @@ struct CollectiveCall {
   const void *input;
   void *output;
   int64_t count;
+  Lane lane = Lane::None;
 };
 
 /// As sw_rt_update, on memory of the device but for the scalars.
@@ -120,6 +133,10 @@ public:
   virtual sw_rt_status launch(const sw_rt_kernel &kernel,
                               void *const *arguments) = 0;
   virtual sw_rt_status collective(const CollectiveCall &call) = 0;
+  /// Whether calls of a lane other than None run beside compute.
+  virtual bool overlaps() const { return false; }
+  /// Work that is called for from here on waits for the calls of `lane`.
+  virtual sw_rt_status await(Lane) { return SW_RT_OK; }
 
   /// Sum over the squares of the ranges' f32 or f64 elements. Waits.
   virtual sw_rt_status sumOfSquares(sw_rt_dtype dtype,
@@ -135,6 +152,12 @@ public:
   virtual sw_rt_status replay() { return SW_RT_OK; }
   /// Waits for all calls so far; fails by the deadline of the context.
   virtual sw_rt_status wait() = 0;
+
+  /// What the device counted since it was opened, for the summary: which of
+  /// two ways it went, how much memory it took. Keys have their units.
+  virtual std::vector<std::pair<std::string, int64_t>> counters() const {
+    return {};
+  }
 };
 
 /// Memory of a device that is given back with this object.
@@ -178,9 +201,21 @@ private:
 using DeviceFactory = std::function<std::unique_ptr<Device>(
     sw_rt_context &context, sw_rt_status &failure, std::string &why)>;
 
+/// A part of the memory of a rank.
+struct MemoryTerm {
+  std::string name; ///< "nccl_bytes"
+  int64_t bytes;
+};
+class Stage;
+/// What the device of a program takes beside the arena; nothing on the host.
+std::vector<MemoryTerm> memoryOfDevice(const Stage &stage);
+
 /// What the user says about how a device computes.
 struct DeviceOptions {
   bool tf32 = false; ///< products of f32 in tf32, if the device has it
+  /// Collectives of one member go to the device's library too: tests of it on
+  /// one device.
+  bool collectivesOfOne = false;
 };
 
 /// Of a program: the host's without device code, else the CUDA backend's.

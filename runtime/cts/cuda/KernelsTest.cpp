@@ -4,32 +4,7 @@
 // that their threads meet where they must.
 //
 //===----------------------------------------------------------------------===//
-#include "runtime/cts/cuda/BlockEmulator.h"
-
-// What Kernels.cu needs of CUDA.
-#include <cmath>
-#include <cuda_bf16.h>
-using std::exp;
-using std::log;
-using std::tanh;
-#define threadIdx                                                              \
-  (::shardwright::runtime::cts::Index{                                         \
-      ::shardwright::runtime::cts::BlockEmulator::get().threadIndex()})
-#define blockIdx                                                               \
-  (::shardwright::runtime::cts::Index{                                         \
-      ::shardwright::runtime::cts::BlockEmulator::get().blockNumber()})
-#define blockDim                                                               \
-  (::shardwright::runtime::cts::Index{                                         \
-      ::shardwright::runtime::cts::BlockEmulator::get().blockSize()})
-#define __syncthreads()                                                        \
-  ::shardwright::runtime::cts::BlockEmulator::get().barrier()
-#define __shfl_xor_sync(lanes, value, mask)                                    \
-  ::shardwright::runtime::cts::BlockEmulator::get().shuffleXor(                \
-      value, static_cast<unsigned>(mask))
-#include "runtime/src/backend/cuda/Kernels.cu"
-#undef threadIdx
-#undef blockIdx
-#undef blockDim
+#include "runtime/cts/cuda/HostCuda.h"
 
 #include "runtime/cts/Harness.h"
 #include "runtime/src/Convert.h"

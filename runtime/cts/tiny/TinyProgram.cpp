@@ -346,7 +346,7 @@ const sw_rt_program &tinyProgram(const TinyPlan &plan) {
   static const char text[] = "// no PTX: .entry sw_sum";
   static const sw_rt_image image = {SW_RT_IMAGE_PTX, 80, text, sizeof(text)};
   static const sw_rt_device_code code = {
-      sizeof(sw_rt_device_code), 1, 0, 0, &image, nullptr,
+      sizeof(sw_rt_device_code), 1, 0, 0, &image, nullptr, nullptr,
       {"tiny_update", 256, 1024}};
   p.device_code = plan.device ? &code : nullptr;
   return p;

@@ -1,4 +1,5 @@
 //===- Devices.cpp - Which backend computes for a program -----------------===//
+#include "runtime/src/backend/cuda/MemoryBesideArena.h"
 #include "runtime/src/backend/cuda/OpenCudaDevice.h"
 #include "runtime/src/backend/host/HostDevice.h"
 
@@ -12,6 +13,11 @@ DeviceFactory deviceFactoryFor(const sw_rt_program &program,
       return openCudaDevice(context, &program, options, failure, why);
     return std::make_unique<HostDevice>(context, &program);
   };
+}
+
+std::vector<MemoryTerm> memoryOfDevice(const Stage &stage) {
+  return stage.program.device_code ? memoryBesideArena(stage)
+                                   : std::vector<MemoryTerm>();
 }
 
 } // namespace shardwright::runtime

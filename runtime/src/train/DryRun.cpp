@@ -1,4 +1,5 @@
 //===- DryRun.cpp - What a rank would do, communicate and hold ------------===//
+#include "runtime/src/train/Communicators.h"
 #include "runtime/src/train/Report.h"
 
 #include <nlohmann/json.hpp>
@@ -20,34 +21,6 @@ bool usesSlot(int32_t kind) {
   return kind <= SW_RT_ACT_BACKWARD_WEIGHT || kind == SW_RT_ACT_RECV_FORWARD;
 }
 bool hasMicrobatch(int32_t kind) { return kind < SW_RT_ACT_REDUCE; }
-
-/// Ranks of the group that a ledger names by its axes.
-std::vector<int> groupOf(const Stage &stage, const std::string &axes,
-                         const std::string &collective) {
-  const Mesh &mesh = stage.mesh;
-  if (axes == "world")
-    return mesh.members(stage.rank, mesh.all());
-  uint32_t mask = 0;
-  for (size_t i = 0; i < mesh.getAxes().size(); ++i)
-    if (("+" + axes + "+").find("+" + mesh.getAxes()[i].name + "+") !=
-        std::string::npos)
-      mask |= uint32_t(1) << i;
-  std::vector<int> members;
-  for (int member : mesh.members(stage.rank, mask)) {
-    const int64_t other = mesh.coordinate(member, mask);
-    const bool pipeline = mask == stage.axis(stage.program.pp_axis);
-    // Transfers go to the next stage or the one before; sums along the
-    // pipeline stay between the owners of the shared block.
-    if (pipeline && (collective == "send" || collective == "recv")) {
-      if (std::abs(other - stage.index) != 1)
-        continue;
-    } else if (pipeline && !(stage.tables.shared_owners >> other & 1)) {
-      continue;
-    }
-    members.push_back(member);
-  }
-  return members;
-}
 
 Json dryRun(const sw_rt_program &program, const Mesh &mesh, int64_t rank) {
   const Stage stage(program, mesh, rank);
@@ -90,6 +63,8 @@ Json dryRun(const sw_rt_program &program, const Mesh &mesh, int64_t rank) {
                           arena.p2p_bytes + arena.comm_bytes +
                           arena.workspace_bytes}};
   result["slots"] = arena.num_slots;
+  for (const MemoryTerm &term : memoryOfDevice(stage))
+    result["memory_beside_arena"][term.name] = term.bytes;
   const Json predicted =
       Json::parse(program.predicted ? program.predicted : "", nullptr, false);
   const size_t index = static_cast<size_t>(stage.index);
@@ -151,6 +126,12 @@ std::string dryRunText(const sw_rt_program &program, const Mesh &mesh,
     if (key != "total_bytes")
       line(key + " " + value.dump());
   line("total_bytes " + json["memory"]["total_bytes"].dump());
+  if (json.contains("memory_beside_arena")) {
+    text += "\nmemory beside the arena (estimated; cuDNN's workspace is asked "
+            "for at the start)\n";
+    for (const auto &[key, value] : json["memory_beside_arena"].items())
+      line(key + " " + value.dump());
+  }
   return text;
 }
 

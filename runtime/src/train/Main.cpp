@@ -230,6 +230,13 @@ sw_rt_status runRank(sw_rt_context &context, const sw_rt_program &program,
   if (!options.dump.empty())
     if (sw_rt_status status = dumpTensors(context, trainer, options.dump))
       return status;
+  if (prints && !options.json)
+    if (const auto counters = context.device->counters(); !counters.empty()) {
+      std::string line = "rank 0";
+      for (const auto &[key, value] : counters)
+        line += "  " + key + " " + std::to_string(value);
+      std::printf("%s\n", line.c_str());
+    }
   std::vector<std::string> reports;
   if (options.json)
     if (sw_rt_status status = gatherTexts(

@@ -53,8 +53,12 @@ std::string rankReport(const sw_rt_context &context, const Trainer &trainer,
     highWater[key] = arena.highWater(part);
   }
   memory["total_bytes"] = arena.totalBytes();
+  Json device = Json::object();
+  for (const auto &[key, value] : context.device->counters())
+    device[key] = value;
   Json report = {
       {"rank", context.rank()},
+      {"device", device},
       {"stage", trainer.getStage().index},
       {"ledger",
        {{"collectives", collectives}, {"flops", flops}, {"memory", memory}}},
@@ -93,11 +97,13 @@ std::string summaryJson(const sw_rt_program &program, const Mesh &mesh,
       for (const char *key : {"collectives", "flops", "memory"})
         ranksAgree = ranksAgree && ledgers[stage][key] == ledger[key];
     }
-    perRank.push_back(
-        {{"rank", report["rank"]},
-         {"stage", stage},
-         {"high_water", report["high_water"]},
-         {"communication_seconds", report["communication_seconds"]}});
+    Json facts = {{"rank", report["rank"]},
+                  {"stage", stage},
+                  {"high_water", report["high_water"]},
+                  {"communication_seconds", report["communication_seconds"]}};
+    if (!report["device"].empty())
+      facts["device"] = report["device"];
+    perRank.push_back(facts);
   }
   Json axes = Json::object();
   for (const Mesh::Axis &axis : mesh.getAxes())

@@ -21,6 +21,9 @@ Trainer::Trainer(sw_rt_context &context, const sw_rt_program &program,
   if (stage.isFirst() || stage.isLast())
     batch.resize(static_cast<size_t>(tokensAt(program.microbatches)));
   context.group(context.mesh.all()).axesName = "world";
+  for (int32_t i = 0; i < stage.tables.num_actions; ++i)
+    if (stage.tables.actions[i].kind == SW_RT_ACT_BACKWARD_DATA)
+      lastBackward = &stage.tables.actions[i];
 }
 
 sw_rt_status Trainer::prepare() {
@@ -110,6 +113,9 @@ sw_rt_status Trainer::step(int64_t stepNumber, StepResult &out) {
          ++next)
       if (sw_rt_status status = run(stage.tables.actions[next]))
         return status;
+    for (Lane lane : backgroundLanes)
+      if (sw_rt_status status = context.device->await(lane))
+        return status;
     recorded = context.ledger;
     if (mode == StepMode::Record)
       if (sw_rt_status status = context.device->endRecording())
@@ -148,7 +154,9 @@ sw_rt_status Trainer::run(const sw_rt_action &action) {
   case SW_RT_ACT_SEND_FORWARD:
     name = "send_forward";
     context.phase = SW_RT_FORWARD;
-    status = sw_rt_send(&context, stage.neighbour(1), dtype, p2p, count);
+    status = context.device->collective(
+        {Call::Send, nullptr, stage.neighbour(1), dtype, SW_RT_SUM, p2p,
+         nullptr, count, Lane::StreamSends});
     break;
   case SW_RT_ACT_RECV_FORWARD:
     name = "recv_forward";
@@ -159,8 +167,9 @@ sw_rt_status Trainer::run(const sw_rt_action &action) {
   case SW_RT_ACT_SEND_BACKWARD:
     name = "send_backward";
     context.phase = SW_RT_DATA_GRAD;
-    status =
-        sw_rt_send(&context, stage.neighbour(-1), dtype, gradientLeaves, count);
+    status = context.device->collective(
+        {Call::Send, nullptr, stage.neighbour(-1), dtype, SW_RT_SUM,
+         gradientLeaves, nullptr, count, Lane::GradientSends});
     break;
   case SW_RT_ACT_RECV_BACKWARD:
     name = "recv_backward";
@@ -286,6 +295,9 @@ sw_rt_status Trainer::loadBatch() {
 }
 
 sw_rt_status Trainer::forward(const sw_rt_action &action) {
+  // The stream that leaves lies where the next one will.
+  if (sw_rt_status status = context.device->await(Lane::StreamSends))
+    return status;
   for (size_t i = 0; i < stage.layers.size(); ++i) {
     sw_rt_frame frame = frameOf(i, action);
     if (sw_rt_status status = call(stage.layers[i].kind->forward, SW_RT_FORWARD,
@@ -296,6 +308,8 @@ sw_rt_status Trainer::forward(const sw_rt_action &action) {
 }
 
 sw_rt_status Trainer::backward(const sw_rt_action &action) {
+  if (sw_rt_status status = context.device->await(Lane::GradientSends))
+    return status;
   for (size_t i = stage.layers.size(); i-- > 0;) {
     const Layer &layer = stage.layers[i];
     sw_rt_frame frame = frameOf(i, action);
@@ -306,6 +320,12 @@ sw_rt_status Trainer::backward(const sw_rt_action &action) {
       return status;
     if (sw_rt_status status =
             call(layer.kind->weight_grad, SW_RT_WEIGHT_GRAD, layer, frame))
+      return status;
+    if (!reducesEarly(action))
+      continue;
+    context.phase = SW_RT_REDUCE;
+    if (sw_rt_status status =
+            reduceBlock(layer.kind->block, layer.elements, 0))
       return status;
   }
   return SW_RT_OK;

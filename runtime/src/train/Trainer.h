@@ -56,6 +56,9 @@ private:
   char *gradientIn(size_t layer) const;
   char *gradientOut(size_t layer) const;
 
+  /// Whether gradients of a layer are reduced as soon as `action`, the last to
+  /// add to them, has made them: beside the backward of the layers below.
+  bool reducesEarly(const sw_rt_action &action) const;
   sw_rt_status reduceGradients();
   sw_rt_status reduceBlock(const sw_rt_block &block, int64_t elements,
                            uint32_t owners);
@@ -79,6 +82,8 @@ private:
   DeviceMemory inputs; ///< the same on the device, then the loss
   Ledger recorded;     ///< of the part of a step that the device replays
   int64_t number = 0;           ///< of the step
+  /// Backward after which every gradient of the layers is whole.
+  const sw_rt_action *lastBackward = nullptr;
   StepResult result;
   int64_t paramWidth, gradWidth, masterWidth, inputBytes;
 };

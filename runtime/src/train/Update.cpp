@@ -6,12 +6,20 @@
 
 namespace shardwright::runtime {
 
+bool Trainer::reducesEarly(const sw_rt_action &action) const {
+  return context.device->overlaps() && &action == lastBackward;
+}
+
+// Shared parameters get gradients from several layers, so they come last.
 sw_rt_status Trainer::reduceGradients() {
   context.phase = SW_RT_REDUCE;
-  return forEachBlock(
+  const sw_rt_status status = forEachBlock(
       [&](const sw_rt_block &block, int64_t elements, uint32_t owners) {
-        return reduceBlock(block, elements, owners);
+        const bool isDone = context.device->overlaps() && lastBackward &&
+                            &block != &stage.tables.shared;
+        return isDone ? SW_RT_OK : reduceBlock(block, elements, owners);
       });
+  return status == SW_RT_OK ? context.device->await(Lane::Gradients) : status;
 }
 
 sw_rt_status Trainer::reduceBlock(const sw_rt_block &block, int64_t elements,
@@ -26,7 +34,8 @@ sw_rt_status Trainer::reduceBlock(const sw_rt_block &block, int64_t elements,
                  ? SW_RT_OK
                  : context.device->collective({Call::AllReduce, &group, -1,
                                                dtype, SW_RT_SUM, gradient,
-                                               gradient, bucket.elements});
+                                               gradient, bucket.elements,
+                                               Lane::Gradients});
     };
     if (bucket.extra_reduce_axes)
       if (sw_rt_status status =
@@ -45,9 +54,10 @@ sw_rt_status Trainer::reduceBlock(const sw_rt_block &block, int64_t elements,
     }
     const int64_t shard = bucket.elements / stage.dpRanks();
     const int64_t me = context.mesh.coordinate(context.rank(), stage.dpAxis());
-    if (sw_rt_status status = sw_rt_reduce_scatter(
-            &context, stage.dpAxis(), dtype, SW_RT_SUM, gradient,
-            gradient + me * shard * gradWidth, bucket.elements))
+    if (sw_rt_status status = context.device->collective(
+            {Call::ReduceScatter, &context.group(stage.dpAxis()), -1, dtype,
+             SW_RT_SUM, gradient, gradient + me * shard * gradWidth,
+             bucket.elements, Lane::Gradients}))
       return status;
   }
   return SW_RT_OK;

@@ -1,6 +1,7 @@
 //===- CudaDevice.cpp - A GPU as the device of a rank ---------------------===//
 #include "runtime/src/backend/cuda/CudaDevice.h"
 #include "runtime/src/backend/cuda/Kernels.h"
+#include "runtime/src/backend/cuda/MemoryBesideArena.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -20,7 +21,10 @@ CudaDevice::CudaDevice(sw_rt_context &context, const Libraries &libraries,
     : context(context), program(program), gpu(context, *libraries.driver),
       products(context, gpu, *libraries.blas, options.tf32),
       attention(context, gpu, libraries.dnn),
-      collectives(context, gpu, libraries.nccl, libraries.whyNoNccl) {}
+      collectives(context, gpu, libraries.nccl, libraries.whyNoNccl) {
+  if (options.collectivesOfOne)
+    collectives.useAlways();
+}
 
 CudaDevice::~CudaDevice() {
   const CudaDriver &driver = gpu.getDriver();
@@ -35,12 +39,11 @@ CudaDevice::~CudaDevice() {
 bool CudaDevice::open(sw_rt_status &failure, std::string &why) {
   if (!gpu.open(failure, why) || !gpu.loadOwn(why))
     return false;
-  if (program && program->device_code &&
-      !gpu.loadProgram(*program->device_code, why))
+  const sw_rt_device_code *code = program ? program->device_code : nullptr;
+  if (code && !gpu.loadProgram(*code, why))
     return false;
-  if (program && !fits(failure, why))
-    return false;
-  if (!products.open(why) || !attention.open(why))
+  if (!attention.open(why) || (code && !fits(failure, why)) ||
+      !products.open(why))
     return false;
   scalars = gpu.allocate(updateScalars * 8, why);
   if (!scalars)
@@ -53,25 +56,31 @@ bool CudaDevice::open(sw_rt_status &failure, std::string &why) {
   return true;
 }
 
-/// The arena of this rank's stage is known before anything runs; libraries and
-/// scratch memory come on top of it.
-bool CudaDevice::fits(sw_rt_status &failure, std::string &why) const {
-  const uint32_t pipeline =
-      program->pp_axis < 0 ? 0 : uint32_t(1) << program->pp_axis;
-  const int64_t stage = context.mesh.coordinate(context.rank(), pipeline);
-  const int64_t arena = program->stages[stage].arena.total;
-  int64_t scratch = 0, free = 0, total = 0;
-  if (program->device_code)
-    for (int32_t i = 0; i < program->device_code->num_kernels; ++i)
-      scratch =
-          std::max(scratch, program->device_code->kernels[i].scratch_bytes);
-  if (!gpu.freeMemory(free, total) || arena + scratch <= free)
-    return true;
+/// What this rank will take is known before it takes anything: the arena of its
+/// stage, and beside it what memoryBesideArena and cuDNN say.
+bool CudaDevice::fits(sw_rt_status &failure, std::string &why) {
+  const Stage stage(*program, context.mesh, context.rank());
+  arena = stage.tables.arena.total;
+  int64_t total = 0, scratch = 0;
+  beside = 0;
+  std::string terms = "arena " + std::to_string(arena);
+  for (MemoryTerm term : memoryBesideArena(stage)) {
+    if (term.name == "scratch_bytes") {
+      term.bytes =
+          std::max(term.bytes, attention.prepare(*program->device_code));
+      scratch = term.bytes;
+    }
+    beside += term.bytes;
+    terms += ", " + term.name + " " + std::to_string(term.bytes);
+  }
+  // The scratch memory all at once: what a recording holds may not move.
+  if (!gpu.freeMemory(freeAtStart, total) || arena + beside <= freeAtStart)
+    if (scratch == 0 || gpu.scratch(scratch))
+      return true;
   failure = SW_RT_OUT_OF_MEMORY;
-  why = "expected " + std::to_string(arena + scratch) + " bytes free on '" +
-        gpu.getName() + "' for rank " + std::to_string(context.rank()) +
-        " (arena " + std::to_string(arena) + ", scratch " +
-        std::to_string(scratch) + "), but " + std::to_string(free) + " of " +
+  why = "expected " + std::to_string(arena + beside) + " bytes free on '" +
+        gpu.getName() + "' for rank " + std::to_string(context.rank()) + " (" +
+        terms + "), but " + std::to_string(freeAtStart) + " of " +
         std::to_string(total) + " are";
   return false;
 }
@@ -195,8 +204,10 @@ sw_rt_status CudaDevice::sumOfSquares(sw_rt_dtype dtype,
   // does not is named here, before the GPU waits for it.
   if (context.mesh.ranks() > 1)
     if (sw_rt_status status =
-            barrier(context, context.group(context.mesh.all())))
+            barrier(context, context.group(context.mesh.all()))) {
+      collectives.abort(); // calls in flight wait for who is absent
       return status;
+    }
   auto blocksOf = [](const DeviceRange &range) {
     return (range.count + kernels::squaresOfBlock - 1) /
            kernels::squaresOfBlock;
@@ -275,6 +286,20 @@ sw_rt_status CudaDevice::endRecording() {
 sw_rt_status CudaDevice::replay() {
   return gpu.check(gpu.getDriver().cuGraphLaunch(recorded, gpu.getStream()),
                    "cuGraphLaunch");
+}
+
+// Calls that a recording replays are counted once, when they are recorded.
+std::vector<std::pair<std::string, int64_t>> CudaDevice::counters() const {
+  int64_t free = 0, total = 0, measured = 0;
+  if (freeAtStart > 0 && gpu.freeMemory(free, total))
+    measured = freeAtStart - free - arena;
+  return {{"attention_calls_by_cudnn", attention.cudnnCalls()},
+          {"attention_calls_by_own_kernels", attention.ownCalls()},
+          {"nccl_calls", collectives.calls()},
+          {"recorded_steps", recorded ? 1 : 0},
+          {"scratch_bytes", gpu.scratchBytes()},
+          {"beside_arena_predicted_bytes", beside},
+          {"beside_arena_measured_bytes", measured}};
 }
 
 sw_rt_status CudaDevice::wait() {

@@ -49,6 +49,8 @@ public:
   sw_rt_status launch(const sw_rt_kernel &kernel,
                       void *const *arguments) override;
   sw_rt_status collective(const CollectiveCall &call) override;
+  bool overlaps() const override { return true; }
+  sw_rt_status await(Lane lane) override { return collectives.await(lane); }
   sw_rt_status sumOfSquares(sw_rt_dtype dtype,
                             const std::vector<DeviceRange> &ranges,
                             double &sum) override;
@@ -58,10 +60,10 @@ public:
   sw_rt_status replay() override;
   sw_rt_status wait() override;
 
-  const GpuAttention &getAttention() const { return attention; }
+  std::vector<std::pair<std::string, int64_t>> counters() const override;
 
 private:
-  bool fits(sw_rt_status &failure, std::string &why) const;
+  bool fits(sw_rt_status &failure, std::string &why);
 
   sw_rt_context &context;
   const sw_rt_program *program;
@@ -73,6 +75,8 @@ private:
   char *scalars = nullptr; ///< of the update, on the GPU
   CUgraphExec recorded = nullptr;
   int64_t steps = 0;
+  /// Of a program: bytes of the arena, predicted beside it, and free before.
+  int64_t arena = 0, beside = 0, freeAtStart = 0;
 };
 
 } // namespace shardwright::runtime

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/src/backend/cuda/CudnnAttention.h"
+#include "runtime/src/backend/cuda/MemoryBesideArena.h"
 
 #include <limits>
 
@@ -14,8 +15,6 @@ namespace {
 
 constexpr cudnnDataType_t bf16 = CUDNN_DATA_BFLOAT16, f32 = CUDNN_DATA_FLOAT,
                           i32 = CUDNN_DATA_INT32, flag = CUDNN_DATA_BOOLEAN;
-
-int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 } // namespace
 
@@ -169,8 +168,9 @@ void CudnnAttention::addBackward() {
                            /*isVirtual=*/false});
   graph.matmul(gradS, keys, gradQSum);
   graph.pointwise(CUDNN_POINTWISE_IDENTITY, f32, gradQ, gradQSum);
-  accumulator = aligned(shape.b * heads * s * d * 4);
-  rowSums = aligned(shape.b * heads * s * 4);
+  const AttentionScratch scratch = attentionScratch(shape, true);
+  accumulator = scratch.gradQ;
+  rowSums = scratch.rowSums;
 }
 
 std::unique_ptr<CudnnAttention>

@@ -55,6 +55,7 @@ public:
   /// Memory that calls on the compute stream share: valid until the next call
   /// of scratch(). Grows in the first step only; null on failure.
   char *scratch(int64_t bytes);
+  int64_t scratchBytes() const { return scratchSize; }
 
   /// SW_RT_OK, or the poison that `result` of `call` is.
   sw_rt_status check(CUresult result, const char *call);

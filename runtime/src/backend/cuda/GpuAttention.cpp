@@ -1,6 +1,7 @@
 //===- GpuAttention.cpp - Attention on a GPU ------------------------------===//
 #include "runtime/src/backend/cuda/GpuAttention.h"
 #include "runtime/src/backend/cuda/Kernels.h"
+#include "runtime/src/backend/cuda/MemoryBesideArena.h"
 #include "runtime/src/compute/Attention.h"
 #include "runtime/src/train/Stage.h"
 
@@ -50,6 +51,19 @@ bool GpuAttention::suitsCudnn(const AttentionCall &call) const {
          (x.window == 0 || x.causal);
 }
 
+int64_t GpuAttention::prepare(const sw_rt_device_code &code) {
+  int64_t bytes = 0;
+  for (int32_t i = 0; i < code.num_attentions; ++i) {
+    const sw_rt_attention_use &use = code.attentions[i];
+    const AttentionCall call{static_cast<sw_rt_dtype>(use.dtype), *use.shape,
+                             nullptr, nullptr, nullptr, nullptr, nullptr};
+    if (const CudnnAttention *plan = planOf(call, use.backward))
+      bytes = std::max(bytes, attentionScratch(*use.shape, false).statistics +
+                                  plan->scratchBytes());
+  }
+  return bytes;
+}
+
 CudnnAttention *GpuAttention::planOf(const AttentionCall &call,
                                      bool isBackward) {
   if (!suitsCudnn(call))
@@ -86,7 +100,8 @@ void GpuAttention::forward(const AttentionCall &call) {
   if (!plan)
     return own(call, false);
   const sw_rt_attention_shape &x = call.shape;
-  const int64_t heads = x.b * x.n * x.g, stats = alignArena(heads * x.s * 4);
+  const int64_t heads = x.b * x.n * x.g;
+  const int64_t stats = attentionScratch(x, false).statistics;
   char *scratch = gpu.scratch(stats + plan->scratchBytes());
   if (!scratch || !check(plan->runForward(call.q, call.k, call.v, call.o,
                                           scratch, scratch + stats),
@@ -103,7 +118,8 @@ void GpuAttention::backward(const AttentionCall &call) {
   if (!plan)
     return own(call, true);
   const sw_rt_attention_shape &x = call.shape;
-  const int64_t heads = x.b * x.n * x.g, stats = alignArena(heads * x.s * 4);
+  const int64_t heads = x.b * x.n * x.g;
+  const int64_t stats = attentionScratch(x, false).statistics;
   char *scratch = gpu.scratch(stats + plan->scratchBytes());
   if (!scratch || transpose(call.lse, scratch, x.s, heads) != SW_RT_OK ||
       gpu.fill(scratch + stats, 0, plan->zeroedBytes()) != SW_RT_OK)

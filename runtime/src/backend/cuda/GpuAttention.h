@@ -24,6 +24,9 @@ public:
 
   /// Returns false with `why` if cuDNN is there and does not start.
   bool open(std::string &why);
+  /// Chooses who runs the attention calls of `code`, and returns the scratch
+  /// memory that cuDNN wants for those it takes.
+  int64_t prepare(const sw_rt_device_code &code);
   void forward(const AttentionCall &call);
   void backward(const AttentionCall &call);
   /// Calls that cuDNN and our kernels ran.

@@ -1,6 +1,7 @@
 //===- GpuCollectives.cpp - Collectives of GPU memory by NCCL -------------===//
 #include "runtime/src/backend/cuda/GpuCollectives.h"
 #include "runtime/src/Exchange.h"
+#include "runtime/src/backend/cuda/MemoryBesideArena.h"
 
 #include <cstring>
 #include <thread>
@@ -141,6 +142,7 @@ sw_rt_status GpuCollectives::open(Channel &channel,
   }
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  config.maxCTAs = ncclChannels;
   return settle(nccl->ncclCommInitRankConfig(&channel.communicator,
                                              static_cast<int>(members.size()),
                                              id, me, &config),
@@ -178,7 +180,7 @@ sw_rt_status GpuCollectives::run(const CollectiveCall &call) {
     if (sw_rt_status status = exchange.wantDivisible())
       return status;
   const int64_t width = exchange.width();
-  if (exchange.size() == 1)
+  if (exchange.size() == 1 && !always)
     return gpu.copy(call.output, call.input, call.count * width);
   if (!nccl)
     return context.fail(SW_RT_UNSUPPORTED, whyNot);
@@ -190,8 +192,10 @@ sw_rt_status GpuCollectives::run(const CollectiveCall &call) {
   if (checked)
     if (sw_rt_status status = call.call == Call::Recv ? exchange.hear()
                               : isTransfer            ? exchange.tell()
-                                                      : exchange.meet())
+                                                      : exchange.meet()) {
+      abort(); // earlier calls may wait for who is absent
       return status;
+    }
   if (call.count == 0)
     return SW_RT_OK;
   // A pair is directed: the sender comes first.
@@ -210,19 +214,39 @@ sw_rt_status GpuCollectives::run(const CollectiveCall &call) {
           gpu.check(driver.cuEventRecord(channel->before, gpu.getStream()),
                     "cuEventRecord"))
     return status;
-  if (sw_rt_status status = gpu.check(
-          driver.cuStreamWaitEvent(channel->stream, channel->before, 0),
-          "cuStreamWaitEvent"))
+  if (sw_rt_status status = waitFor(channel->stream, channel->before))
     return status;
+  // A call of a lane uses what the one before it made.
+  Channel *&newest = underWay[call.lane];
+  if (newest && newest != channel)
+    if (sw_rt_status status = waitFor(channel->stream, newest->after))
+      return status;
   if (sw_rt_status status = enqueue(call, *channel, width, exchange.size(), me))
     return status;
   if (sw_rt_status status =
           gpu.check(driver.cuEventRecord(channel->after, channel->stream),
                     "cuEventRecord"))
     return status;
+  ++taken;
   remember(*channel);
-  return gpu.check(driver.cuStreamWaitEvent(gpu.getStream(), channel->after, 0),
+  newest = channel;
+  return call.lane == Lane::None ? await(Lane::None) : SW_RT_OK;
+}
+
+sw_rt_status GpuCollectives::waitFor(CUstream stream, CUevent event) {
+  return gpu.check(gpu.getDriver().cuStreamWaitEvent(stream, event, 0),
                    "cuStreamWaitEvent");
+}
+
+// The channel's event is that of its newest call, which may be of another lane:
+// then the stream waits for more than it must, never for less.
+sw_rt_status GpuCollectives::await(Lane lane) {
+  const auto at = underWay.find(lane);
+  if (at == underWay.end() || !at->second)
+    return SW_RT_OK;
+  const Channel *channel = at->second;
+  at->second = nullptr;
+  return waitFor(gpu.getStream(), channel->after);
 }
 
 sw_rt_status GpuCollectives::enqueue(const CollectiveCall &call,

@@ -2,7 +2,8 @@
 //
 // One communicator and one stream per group, and per directed pair of ranks;
 // made at the first call, whose members find each other over the context's
-// transport. A call waits for the compute stream and the compute stream for it.
+// transport. A call waits for the compute stream, and the compute stream for the
+// call, or for all calls of its lane at await().
 //
 // While `checked`, members first compare over the transport what they are about
 // to call, so that a mismatch or an absent rank is named as on the host. Later
@@ -31,6 +32,12 @@ public:
   GpuCollectives &operator=(const GpuCollectives &) = delete;
 
   sw_rt_status run(const CollectiveCall &call);
+  /// The compute stream waits for the calls of `lane`.
+  sw_rt_status await(Lane lane);
+  /// Calls of one member go to NCCL too, so that one GPU tests it.
+  void useAlways() { always = true; }
+  /// Calls that NCCL took.
+  int64_t calls() const { return taken; }
   void setChecked(bool value) { checked = value; }
   /// Whether a recording is being made: its events cannot be asked later.
   void setRecording(bool value) { recording = value; }
@@ -61,13 +68,17 @@ private:
   sw_rt_status settle(ncclResult_t result, const char *call, Channel &channel);
   sw_rt_status enqueue(const CollectiveCall &call, Channel &channel,
                        int64_t width, int members, int me);
+  /// `stream` waits for what `event` recorded last.
+  sw_rt_status waitFor(CUstream stream, CUevent event);
   void remember(Channel &channel);
 
   sw_rt_context &context;
   Gpu &gpu;
   const CudaNccl *nccl;
   std::string whyNot;
-  bool checked = true, recording = false;
+  bool checked = true, recording = false, always = false;
+  int64_t taken = 0;
+  std::map<Lane, Channel *> underWay; ///< of the newest call of a lane
   std::map<std::vector<int>, Channel> channels;
   std::deque<InFlight> inFlight;
   std::vector<CUevent> spare;

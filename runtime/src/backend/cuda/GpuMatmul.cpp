@@ -5,13 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/src/backend/cuda/GpuMatmul.h"
+#include "runtime/src/backend/cuda/MemoryBesideArena.h"
 
 namespace shardwright::runtime {
 namespace {
-
-/// What NVIDIA advises for Hopper; other GPUs need less.
-/// Source: cuBLAS documentation, cublasSetWorkspace, "32 MiB".
-constexpr int64_t workspaceBytes = 32 << 20;
 
 bool dataType(sw_rt_dtype dtype, cudaDataType_t &type) {
   switch (dtype) {
@@ -60,7 +57,7 @@ bool GpuMatmul::open(std::string &why) {
           blas.cublasLtGetStatusName(status);
     return false;
   }
-  workspace = gpu.allocate(workspaceBytes, why);
+  workspace = gpu.allocate(matmulWorkspaceBytes, why);
   return workspace != nullptr;
 }
 
@@ -136,7 +133,7 @@ bool GpuMatmul::make(const MatmulCall &call, Plan &plan) {
                      preference, attribute, &alignment, sizeof(alignment)),
                  "cublasLtMatmulPreferenceSetAttribute", call);
   };
-  const uint64_t bytes = workspaceBytes;
+  const uint64_t bytes = matmulWorkspaceBytes;
   cublasLtMatmulHeuristicResult_t result{};
   int found = 0;
   bool made = check(blas.cublasLtMatmulPreferenceSetAttribute(
@@ -189,7 +186,7 @@ void GpuMatmul::run(const MatmulCall &call) {
   const void *keep = isDouble ? static_cast<const void *>(&keepF64) : &keepF32;
   check(blas.cublasLtMatmul(handle, plan.operation, one, call.b, plan.b, call.a,
                             plan.a, keep, call.c, plan.c, call.c, plan.c,
-                            &plan.algorithm, workspace, workspaceBytes,
+                            &plan.algorithm, workspace, matmulWorkspaceBytes,
                             gpu.getStream()),
         "cublasLtMatmul", call);
 }

@@ -13,4 +13,6 @@ std::unique_ptr<Device> openCudaDevice(sw_rt_context &, const sw_rt_program *,
   return nullptr;
 }
 
+int gpuCount() { return 0; }
+
 } // namespace shardwright::runtime

@@ -31,4 +31,11 @@ std::unique_ptr<Device> openCudaDevice(sw_rt_context &context,
   return device;
 }
 
+int gpuCount() {
+  std::string unused;
+  int count = 0;
+  const CudaDriver *driver = CudaDriver::load(unused);
+  return driver && driver->cuDeviceGetCount(&count) == CUDA_SUCCESS ? count : 0;
+}
+
 } // namespace shardwright::runtime

@@ -13,6 +13,9 @@ std::unique_ptr<Device> openCudaDevice(sw_rt_context &context,
                                        const DeviceOptions &options,
                                        sw_rt_status &failure, std::string &why);
 
+/// GPUs that this process sees; 0 without a driver.
+int gpuCount();
+
 } // namespace shardwright::runtime
 
 #endif // SHARDWRIGHT_RUNTIME_BACKEND_CUDA_OPENCUDADEVICE_H

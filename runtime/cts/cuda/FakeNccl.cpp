@@ -1,0 +1,344 @@
+//===- FakeNccl.cpp - NCCL between threads of one process -----------------===//
+//
+// Members of a communicator are threads, each with a GPU of the fake driver. A
+// call is an operation of its stream: it hands in what its rank gives, and is
+// done when all members have. Sums are in the order of ranks, in f64.
+//
+// FAKE_NCCL_VERSION; FAKE_NCCL_ERROR=N: a communicator fails on its own at its
+// Nth call (ncclRemoteError), which never ends; FAKE_NCCL_REFUSE: calls are
+// refused; FAKE_LOG gets the names of calls that end a communicator.
+//
+//===----------------------------------------------------------------------===//
+#include "runtime/cts/cuda/FakeStreams.h"
+
+#include <cuda_bf16.h>
+#include <nccl.h>
+
+#include <cstring>
+#include <mutex>
+
+using namespace shardwright::runtime::cts;
+
+namespace {
+
+struct Part {
+  int peer;
+  const void *source;
+  void *target;
+  size_t bytes;
+};
+
+/// What one rank calls.
+struct NcclCall {
+  std::string kind; ///< must agree, with counts and types
+  ncclDataType_t type = ncclFloat32;
+  ncclRedOp_t op = ncclSum;
+  size_t count = 0;
+  const void *input = nullptr;
+  void *output = nullptr;
+  std::vector<Part> sends, receives;
+};
+
+/// A call as its members have handed it in.
+struct Meeting {
+  std::vector<std::string> kinds;
+  std::vector<std::vector<char>> inputs;
+  std::map<std::pair<int, int>, std::vector<char>> messages;
+  int arrived = 0, left = 0;
+};
+
+struct Clique {
+  std::mutex mutex;
+  int size = 0, joined = 0;
+  std::map<uint64_t, Meeting> meetings;
+  bool isAborted = false, hasFailed = false;
+};
+
+std::mutex registryMutex;
+std::map<uint64_t, std::shared_ptr<Clique>> registry;
+uint64_t nextId = 1;
+
+size_t widthOf(ncclDataType_t type) {
+  switch (type) {
+  case ncclFloat64:
+    return 8;
+  case ncclBfloat16:
+  case ncclFloat16:
+    return 2;
+  default:
+    return 4;
+  }
+}
+
+double valueAt(const char *base, ncclDataType_t type, size_t i) {
+  switch (type) {
+  case ncclFloat64:
+    return reinterpret_cast<const double *>(base)[i];
+  case ncclBfloat16:
+    return __bfloat162float(reinterpret_cast<const __nv_bfloat16 *>(base)[i]);
+  case ncclInt32:
+    return reinterpret_cast<const int32_t *>(base)[i];
+  default:
+    return reinterpret_cast<const float *>(base)[i];
+  }
+}
+
+void setAt(void *base, ncclDataType_t type, size_t i, double value) {
+  switch (type) {
+  case ncclFloat64:
+    static_cast<double *>(base)[i] = value;
+    break;
+  case ncclBfloat16:
+    static_cast<__nv_bfloat16 *>(base)[i] =
+        __float2bfloat16_rn(static_cast<float>(value));
+    break;
+  case ncclInt32:
+    static_cast<int32_t *>(base)[i] = static_cast<int32_t>(value);
+    break;
+  default:
+    static_cast<float *>(base)[i] = static_cast<float>(value);
+  }
+}
+
+/// Elements [first, first + count) of the inputs, folded in rank order.
+void fold(const Meeting &meeting, const NcclCall &call, size_t first,
+          size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    double value = valueAt(meeting.inputs[0].data(), call.type, first + i);
+    for (size_t rank = 1; rank < meeting.inputs.size(); ++rank) {
+      const double other =
+          valueAt(meeting.inputs[rank].data(), call.type, first + i);
+      value = call.op == ncclMax ? std::max(value, other) : value + other;
+    }
+    setAt(call.output, call.type, i, value);
+  }
+}
+
+} // namespace
+
+struct ncclComm {
+  std::shared_ptr<Clique> clique;
+  int rank;
+  uint64_t calls = 0; ///< that have begun to run
+};
+
+namespace {
+
+/// One call of one rank; may be run again when it was done.
+class Operation {
+public:
+  Operation(ncclComm *comm, NcclCall call)
+      : comm(comm), clique(comm->clique), call(std::move(call)) {}
+
+  bool run() {
+    std::lock_guard<std::mutex> lock(clique->mutex);
+    if (clique->isAborted)
+      return true;
+    if (!isIn) {
+      number = comm->calls++;
+      const int64_t failing = fakeSetting("FAKE_NCCL_ERROR", -1);
+      if (failing >= 0 && number == static_cast<uint64_t>(failing))
+        clique->hasFailed = true;
+      handIn(clique->meetings[number]);
+      isIn = true;
+    }
+    if (clique->hasFailed)
+      return false;
+    Meeting &meeting = clique->meetings[number];
+    if (meeting.arrived < clique->size)
+      return false;
+    take(meeting);
+    isIn = false;
+    if (++meeting.left == clique->size)
+      clique->meetings.erase(number);
+    return true;
+  }
+
+private:
+  void handIn(Meeting &meeting) {
+    const size_t me = static_cast<size_t>(comm->rank);
+    meeting.inputs.resize(static_cast<size_t>(clique->size));
+    if (call.input) {
+      const char *from = static_cast<const char *>(call.input);
+      meeting.inputs[me].assign(from, from + call.count * widthOf(call.type));
+    }
+    for (const Part &part : call.sends) {
+      const char *from = static_cast<const char *>(part.source);
+      meeting.messages[{comm->rank, part.peer}].assign(from, from + part.bytes);
+    }
+    meeting.kinds.push_back(call.kind);
+    // What NCCL would hang or crash at.
+    if (meeting.kinds.front() != call.kind)
+      clique->hasFailed = true;
+    ++meeting.arrived;
+  }
+
+  void take(const Meeting &meeting) {
+    const size_t width = widthOf(call.type),
+                 me = static_cast<size_t>(comm->rank);
+    if (call.kind.rfind("all_reduce", 0) == 0)
+      fold(meeting, call, 0, call.count);
+    if (call.kind.rfind("reduce_scatter", 0) == 0) {
+      const size_t part = call.count / static_cast<size_t>(clique->size);
+      fold(meeting, call, me * part, part);
+    }
+    if (call.kind.rfind("all_gather", 0) == 0)
+      for (size_t rank = 0; rank < meeting.inputs.size(); ++rank)
+        std::memcpy(static_cast<char *>(call.output) +
+                        rank * call.count * width,
+                    meeting.inputs[rank].data(), call.count * width);
+    for (const Part &part : call.receives) {
+      const auto at = meeting.messages.find({part.peer, comm->rank});
+      if (at == meeting.messages.end() || at->second.size() != part.bytes)
+        clique->hasFailed = true;
+      else
+        std::memcpy(part.target, at->second.data(), part.bytes);
+    }
+  }
+
+  ncclComm *comm;
+  std::shared_ptr<Clique> clique;
+  NcclCall call;
+  bool isIn = false;
+  uint64_t number = 0;
+};
+
+/// Between ncclGroupStart and ncclGroupEnd.
+struct OpenGroup {
+  int depth = 0;
+  ncclComm *comm = nullptr;
+  cudaStream_t stream = nullptr;
+  NcclCall call;
+};
+thread_local OpenGroup group;
+
+ncclResult_t enqueue(ncclComm *comm, cudaStream_t stream, NcclCall call) {
+  if (fakeSetting("FAKE_NCCL_REFUSE", 0))
+    return ncclInvalidArgument;
+  call.kind += " of " + std::to_string(call.count) + " of type " +
+               std::to_string(call.type);
+  auto operation = std::make_shared<Operation>(comm, std::move(call));
+  const CUresult result = FakeStreams::mine().submit(
+      reinterpret_cast<FakeStream *>(stream),
+      [operation] { return operation->run(); });
+  return result == CUDA_SUCCESS ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t transfer(ncclComm *comm, cudaStream_t stream, Part part,
+                      bool sends) {
+  auto add = [&](NcclCall &call) {
+    (sends ? call.sends : call.receives).push_back(part);
+  };
+  if (group.depth > 0) {
+    group.comm = comm;
+    group.stream = stream;
+    add(group.call);
+    return ncclSuccess;
+  }
+  NcclCall call;
+  call.kind = "transfer";
+  call.count = part.bytes;
+  add(call);
+  return enqueue(comm, stream, call);
+}
+
+} // namespace
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int *version) {
+  *version = static_cast<int>(fakeSetting("FAKE_NCCL_VERSION", 22800));
+  return ncclSuccess;
+}
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
+  std::lock_guard<std::mutex> lock(registryMutex);
+  const uint64_t number = nextId++;
+  std::memset(id, 0, sizeof(*id));
+  std::memcpy(id, &number, sizeof(number));
+  return ncclSuccess;
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks,
+                                    ncclUniqueId id, int rank,
+                                    ncclConfig_t *config) {
+  uint64_t number = 0;
+  std::memcpy(&number, &id, sizeof(number));
+  if (config->blocking != 0 || rank < 0 || rank >= ranks || number == 0)
+    return ncclInvalidArgument;
+  std::lock_guard<std::mutex> lock(registryMutex);
+  std::shared_ptr<Clique> &clique = registry[number];
+  if (!clique)
+    clique = std::make_shared<Clique>();
+  std::lock_guard<std::mutex> members(clique->mutex);
+  clique->size = ranks;
+  ++clique->joined;
+  *comm = new ncclComm{clique, rank};
+  return ncclInProgress;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state) {
+  std::lock_guard<std::mutex> lock(comm->clique->mutex);
+  *state = comm->clique->hasFailed                           ? ncclRemoteError
+           : comm->clique->joined < comm->clique->size       ? ncclInProgress
+                                                             : ncclSuccess;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  fakeNote("nccl_abort");
+  {
+    std::lock_guard<std::mutex> lock(comm->clique->mutex);
+    comm->clique->isAborted = true;
+  }
+  // Operations in flight hold the clique, not the communicator.
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t) {
+  fakeNote("nccl_destroy");
+  return ncclSuccess;
+}
+const char *ncclGetErrorString(ncclResult_t result) {
+  return result == ncclRemoteError ? "remote process exited" : "fake failure";
+}
+const char *ncclGetLastError(ncclComm_t) { return "as the test wants"; }
+ncclResult_t ncclAllReduce(const void *input, void *output, size_t count,
+                           ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return enqueue(comm, stream,
+                 {"all_reduce", type, op, count, input, output, {}, {}});
+}
+ncclResult_t ncclAllGather(const void *input, void *output, size_t count,
+                           ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return enqueue(comm, stream,
+                 {"all_gather", type, ncclSum, count, input, output, {}, {}});
+}
+ncclResult_t ncclReduceScatter(const void *input, void *output, size_t part,
+                               ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream) {
+  const size_t count = part * static_cast<size_t>(comm->clique->size);
+  return enqueue(comm, stream,
+                 {"reduce_scatter", type, op, count, input, output, {}, {}});
+}
+ncclResult_t ncclSend(const void *source, size_t count, ncclDataType_t type,
+                      int peer, ncclComm_t comm, cudaStream_t stream) {
+  return transfer(comm, stream,
+                  {peer, source, nullptr, count * widthOf(type)}, true);
+}
+ncclResult_t ncclRecv(void *target, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return transfer(comm, stream,
+                  {peer, nullptr, target, count * widthOf(type)}, false);
+}
+ncclResult_t ncclGroupStart() {
+  if (group.depth++ == 0)
+    group.call = {};
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  if (--group.depth > 0 || !group.comm)
+    return ncclSuccess;
+  group.call.kind = "group";
+  ncclComm *comm = group.comm;
+  group.comm = nullptr;
+  return enqueue(comm, group.stream, std::move(group.call));
+}
+
+} // extern "C"
