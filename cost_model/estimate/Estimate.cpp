@@ -3,7 +3,6 @@
 #include "cost_model/estimate/StageWork.h"
 #include "cost_model/hardware/Collective.h"
 #include "cost_model/hardware/Kernel.h"
-#include "cost_model/partition/LayerTable.h"
 #include "cost_model/schedule/Timeline.h"
 
 #include <algorithm>
@@ -262,120 +261,7 @@ private:
   Seconds sharedReduce;
 };
 
-/// Gathered logits and their gradient, 16 bits each.
-constexpr double kGatheredBytes = 4;
-
-/// Context, libraries, buffers of the communicators that a rank is in, and what
-/// the allocator reserves beyond `allocated`. A pipeline has a communicator of
-/// its own for each neighbour.
-Bytes outsideBytes(const Profile &profile, const Plan &plan,
-                   double allocated) {
-  const int64_t communicators = (plan.tp > 1 ? 1 : 0) + (plan.dp > 1 ? 1 : 0) +
-                                (plan.ep > 1 ? 1 : 0) + (plan.pp > 1 ? 2 : 0);
-  return profile.frameworkBytes + communicators * profile.communicatorBytes +
-         Bytes(static_cast<int64_t>(profile.allocatorSlack * allocated));
-}
-
-/// Bytes that a framework holds on a rank of `stage` beside our arena.
-Bytes frameworkBytes(const Program &program, const Hardware &hardware,
-                     const Profile &profile, const Plan &plan, int64_t stage,
-                     const std::vector<InFlight> &moments) {
-  double bytes = 0;
-  const double stream =
-      static_cast<double>(streamBytes(program, plan).count()) /
-      static_cast<double>(byteWidth(plan.dtypes.compute));
-  const double scores = static_cast<double>(program.sequence) *
-                        static_cast<double>(program.sequence) *
-                        static_cast<double>(plan.microBatch) *
-                        static_cast<double>(program.heads) /
-                        static_cast<double>(plan.tp);
-  // What eager kernels keep of the two norms and the activation of a layer.
-  const double eager =
-      2 * profile.norm.saved * stream +
-      profile.activation.saved * static_cast<double>(program.sequence) *
-          static_cast<double>(plan.microBatch) *
-          static_cast<double>(program.ffn) / static_cast<double>(plan.tp);
-  const bool unfused = attentionIsUnfused(hardware.device, profile);
-  // Bytes that a microbatch holds, per chunk.
-  std::vector<double> held(static_cast<size_t>(plan.chunks), 0);
-  forEachRun(plan, stage, [&](const StageRun &run, int64_t chunk) {
-    const Kind &kind =
-        program.kinds[static_cast<size_t>(kindIndex(program, run.kind))];
-    if (!givesStream(kind)) // the head; gathered logits lie beside their parts
-      bytes += (profile.loss.saved +
-                (profile.gatherLogits && plan.tp > 1 ? kGatheredBytes : 0)) *
-               static_cast<double>(program.sequence) *
-               static_cast<double>(plan.microBatch) *
-               static_cast<double>(paddedVocab(program.vocab, plan.tp)) /
-               (profile.gatherLogits ? 1.0 : static_cast<double>(plan.tp));
-    if (!takesStream(kind) || !givesStream(kind))
-      return;
-    double &own = held[static_cast<size_t>(chunk)];
-    const double count = static_cast<double>(run.count);
-    if (run.recompute != Recompute::Full)
-      own += count * (profile.savedMaskBytes * stream + eager);
-    if (unfused && run.recompute == Recompute::None)
-      own += count * profile.scoreSavedBytes * scores;
-  });
-  double most = 0;
-  for (const InFlight &moment : moments) {
-    double sum = 0;
-    for (size_t chunk = 0; chunk < held.size(); ++chunk)
-      sum += static_cast<double>(moment.saved[chunk]) * held[chunk];
-    most = std::max(most, sum);
-  }
-  bytes += most;
-  bytes += eager; // of the layer at work, as the scores
-  if (unfused)
-    bytes += profile.scoreSavedBytes * scores;
-  return Bytes(static_cast<int64_t>(bytes));
-}
-
 } // namespace
-
-Bytes StageEstimate::total() const { return memory.total() + framework; }
-
-StageEstimate estimateStageMemory(const Program &program,
-                                  const Hardware &hardware,
-                                  const Profile &profile, const Plan &plan,
-                                  const LayerTable &table, int64_t stage,
-                                  const ScheduleFacts *facts) {
-  const ScheduleFacts made = facts ? ScheduleFacts() : scheduleFacts(plan);
-  if (!facts)
-    facts = &made;
-  MemoryParts parts = memoryOf(program, plan, table, stage, facts);
-  StageEstimate estimate;
-  estimate.memory = parts;
-  Bytes eager =
-      frameworkBytes(program, hardware, profile, plan, stage,
-                     facts->inFlight[static_cast<size_t>(stage)]);
-  // Of the layer behind the one at work, whose transfers run ahead.
-  const auto ahead = [&](DType dtype) {
-    return Bytes(checkedMul(largestBlock(program, plan, table, stage),
-                            byteWidth(dtype)));
-  };
-  if (plan.zero >= 3 && profile.overlapParameterGather)
-    eager += ahead(plan.dtypes.param);
-  if (plan.zero >= 2 && profile.overlapGradientReduce)
-    eager += ahead(plan.dtypes.grad);
-  estimate.outside = outsideBytes(
-      profile, plan, static_cast<double>((parts.total() + eager).count()));
-  estimate.framework = eager + estimate.outside;
-  return estimate;
-}
-
-std::vector<StageEstimate> estimateMemory(const Program &program,
-                                          const Hardware &hardware,
-                                          const Profile &profile,
-                                          const Plan &plan) {
-  const LayerTable table(program, plan);
-  const ScheduleFacts facts = scheduleFacts(plan);
-  std::vector<StageEstimate> stages;
-  for (int64_t stage = 0; stage < plan.pp; ++stage)
-    stages.push_back(estimateStageMemory(program, hardware, profile, plan,
-                                         table, stage, &facts));
-  return stages;
-}
 
 Estimate estimateTime(const Program &program, const Hardware &hardware,
                       const Profile &profile, const Plan &plan,

@@ -23,11 +23,15 @@ struct Term {
 };
 
 struct StageEstimate {
-  MemoryParts memory;  ///< arena, exact
+  /// The arena, exact under `native`; of other profiles as their software
+  /// keeps it.
+  MemoryParts memory;
   Bytes framework;     ///< context, NCCL buffers, allocator: from the profile
-  Bytes outside;       ///< of framework: what no allocator's counter shows
-  Bytes total() const; ///< memory.total() + framework
-  Bytes allocated() const { return total() - outside; }
+  Bytes outside;       ///< of framework: what no counter of tensors shows
+  Bytes fragments;     ///< of outside: what the allocator reserves beyond them
+  Bytes total() const; ///< memory.total() + framework: what the device loses
+  Bytes allocated() const { return total() - outside; } ///< tensors alone
+  Bytes reserved() const; ///< what the allocator took from the device
 };
 
 /// Time terms on the critical path; their sum is stepTime. Always these, in

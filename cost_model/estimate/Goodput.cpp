@@ -1,5 +1,6 @@
 //===- Goodput.cpp - What is left of a step in months of running ----------===//
 #include "cost_model/estimate/Goodput.h"
+#include "cost_model/partition/Layout.h"
 
 #include <algorithm>
 #include <cassert>
@@ -45,9 +46,9 @@ double expectedLargestNormal(int64_t count) {
                  (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
 }
 
-double checkpointBytes(double parameters, int64_t paramWidth,
-                       int64_t masterWidth) {
-  return parameters * static_cast<double>(paramWidth + 3 * masterWidth);
+double checkpointBytes(double parameters, const DTypes &dtypes) {
+  return parameters * static_cast<double>(byteWidth(dtypes.param) +
+                                          optimizerBytesPerElement(dtypes));
 }
 
 CheckpointInterval atInterval(Seconds interval, Seconds stall,

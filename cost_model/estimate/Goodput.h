@@ -8,6 +8,7 @@
 #define SHARDWRIGHT_COST_MODEL_ESTIMATE_GOODPUT_H
 
 #include "cost_model/hardware/Operations.h"
+#include "cost_model/plan/Plan.h"
 
 #include <string>
 #include <string_view>
@@ -33,8 +34,7 @@ double expectedLargestNormal(int64_t count);
 
 /// Bytes of a checkpoint: every parameter once, in its own width and as master
 /// copy and two moments.
-double checkpointBytes(double parameters, int64_t paramWidth,
-                       int64_t masterWidth);
+double checkpointBytes(double parameters, const DTypes &dtypes);
 
 /// Interval of checkpoints that loses least, for failures `meanTimeBetween`
 /// apart and checkpoints that hold training up for `stall`: sqrt(2 C M); lost

@@ -17,8 +17,11 @@ struct FunctionTime {
   Seconds finishes; ///< all-reduces and reduce-scatters
   Seconds gathers;
   Seconds exchanges; ///< all-to-alls of rows; nothing runs beside them
-  double issued = 0; ///< ops and collectives
+  double issued = 0; ///< operators, of the host
 };
+
+/// Of an operator of eager code, the part that is its launch.
+constexpr double kLaunchOfLoop = 0.5;
 
 bool isMap(const Op &op, const Profile &profile) {
   return (profile.fuseElementwise &&
@@ -30,9 +33,10 @@ class FunctionClock {
 public:
   FunctionClock(const Plan &plan, const Function &function,
                 const PlannedFunction &planned, const Hardware &hardware,
-                const Profile &profile, bool backward)
+                const Profile &profile, bool backward, bool redone = false)
       : plan(plan), function(function), planned(planned), hardware(hardware),
-        device(hardware.device), profile(profile), backward(backward) {
+        device(hardware.device), profile(profile), backward(backward),
+        redone(redone) {
     producer.assign(function.values.size(), -1);
     uses.assign(function.values.size(), 0);
     returned.assign(function.values.size(), false);
@@ -48,8 +52,10 @@ public:
 
   FunctionTime run() {
     std::vector<bool> merged(function.ops.size(), false);
-    time.issued = static_cast<double>(function.ops.size());
     for (size_t i = 0; i < function.ops.size(); ++i) {
+      if (!counts(static_cast<int>(i)))
+        continue;
+      time.issued += operatorsOf(function.ops[i], i);
       if (merged[i])
         continue;
       switch (function.ops[i].space.kernel) {
@@ -91,6 +97,41 @@ public:
   }
 
 private:
+  /// Whether this clock runs for `op`; -1 stands for an argument's producer.
+  bool counts(int op) const {
+    return !redone ||
+           (op >= 0 &&
+            profile.redoes(function.ops[static_cast<size_t>(op)].label));
+  }
+
+  /// Of experts: the rows of the program's flat dim, whose number varies.
+  static bool isOfExperts(const Op &op) {
+    return op.segment == Segment::Experts;
+  }
+
+  /// What the host issues for an op.
+  double operatorsOf(const Op &op, size_t index) const {
+    const bool grouped = op.space.kernel == KernelClass::GroupedGemm;
+    const bool routed = isOfExperts(op) || op.segment == Segment::Router;
+    if (profile.graphs == GraphCapture::Whole ||
+        (profile.graphs == GraphCapture::Layers && !isOfExperts(op)))
+      return 0;
+    double operators = routed     ? profile.expertOperators
+                       : backward ? profile.backwardOperators
+                                  : profile.forwardOperators;
+    // Each expert's product is launched apart, from a loop without Python.
+    const double launches =
+        grouped ? static_cast<double>(
+                      groupedShapeOf(planned.ops[index].local, 1).batch)
+                : 1;
+    if (grouped)
+      operators += kLaunchOfLoop * launches;
+    if (isNarrow(op) && !isGradientOfParameter(op.results[0]))
+      operators += profile.narrowOperators *
+                   (grouped ? kLaunchOfLoop * launches : 1.0);
+    return operators;
+  }
+
   Bytes operandBytes(size_t op, size_t i) const {
     return localBytes(plan, function.values[function.ops[op].operands[i]],
                       planned.ops[op].operands[i]);
@@ -116,7 +157,7 @@ private:
     GemmShape shape = gemmShapeOf(planned.ops[index].local);
     Bytes bytes = traffic(index);
     const Op &op = function.ops[index];
-    if (profile.fuseSiblingProducts && shape.batch == 1)
+    if (fusesSiblings(op) && shape.batch == 1)
       for (size_t other = index + 1; other < function.ops.size(); ++other) {
         const Op &sibling = function.ops[other];
         if (merged[other] || sibling.space.kernel != KernelClass::Gemm)
@@ -247,9 +288,42 @@ private:
            isMap(function.ops[producer[value]], profile) &&
            planned.values[value].reshards.steps.empty();
   }
+  bool isSaved(ValueId value) const {
+    return std::any_of(function.arguments.begin(), function.arguments.end(),
+                       [&](const Argument &argument) {
+                         return argument.value == value &&
+                                argument.kind == ArgKind::Saved;
+                       });
+  }
+  bool fusesSiblings(const Op &op) const {
+    return profile.fuseSiblingProducts &&
+           !(profile.gatedInputsApart && op.segment == Segment::Mlp);
+  }
+  /// Layers that exchange `value` on their own: those that gather it, or whose
+  /// input gradients it is the sum of.
+  double exchangesApart(size_t value) const {
+    if (!profile.gatedInputsApart)
+      return 1;
+    double readers = 0;
+    for (const Op &op : function.ops)
+      readers += op.segment == Segment::Mlp &&
+                 op.space.kernel == KernelClass::Gemm &&
+                 op.operands[0] == static_cast<ValueId>(value);
+    if (!backward && readers > 1)
+      return readers;
+    if (backward && producer[value] >= 0) {
+      const Op &from = function.ops[static_cast<size_t>(producer[value])];
+      if (from.segment == Segment::Mlp && addsProducts(from))
+        return 2;
+    }
+    return 1;
+  }
   /// Whether `op` only adds products that can accumulate into one another.
   bool accumulatesProducts(const Op &op) const {
-    if (!profile.fuseSiblingProducts ||
+    return fusesSiblings(op) && addsProducts(op);
+  }
+  bool addsProducts(const Op &op) const {
+    if (
         op.space.kernel != KernelClass::Elementwise ||
         op.operands.size() != 2 || op.space.linear.size() != 2 ||
         !op.space.linear[0] || !op.space.linear[1])
@@ -259,8 +333,7 @@ private:
         return false;
       const Op &from = function.ops[producer[value]];
       if (from.space.kernel != KernelClass::Gemm &&
-          from.space.kernel != KernelClass::GroupedGemm &&
-          !accumulatesProducts(from))
+          from.space.kernel != KernelClass::GroupedGemm && !addsProducts(from))
         return false;
     }
     return true;
@@ -351,6 +424,8 @@ private:
 
   void addCollectives() {
     for (size_t value = 0; value < planned.values.size(); ++value) {
+      if (!counts(producer[value]))
+        continue;
       const std::vector<ReshardStep> &steps =
           planned.values[value].reshards.steps;
       for (const ReshardStep &step : steps) {
@@ -359,7 +434,9 @@ private:
         const Encoding &source = step.source == 0
                                      ? planned.encodings[value]
                                      : steps[step.source - 1].result;
-        time.issued += 1;
+        if (profile.graphs == GraphCapture::None)
+          time.issued += backward ? profile.backwardOperators
+                                  : profile.forwardOperators;
         Bytes payload = localBytes(plan, function.values[value], source);
         if (step.collective == Collective::AllToAll) {
           payload = Bytes(static_cast<int64_t>(
@@ -369,8 +446,14 @@ private:
                            profile.exchangeOncePerNode);
           continue;
         }
-        const Seconds cost = collectiveTime(hardware, step.collective, payload,
-                                            placementOf(step.axes));
+        // Backward reads what the forward pass has gathered.
+        if (profile.keepsGatheredInputs && isSaved(static_cast<ValueId>(value)) &&
+            step.collective == Collective::AllGather)
+          continue;
+        const Seconds cost =
+            exchangesApart(value) * collectiveTime(hardware, step.collective,
+                                                   payload,
+                                                   placementOf(step.axes));
         (step.collective == Collective::AllGather ? time.gathers
                                                   : time.finishes) += cost;
       }
@@ -414,6 +497,7 @@ private:
   const Device &device;
   const Profile &profile;
   const bool backward;
+  const bool redone; ///< only of what the profile runs again
   std::vector<int> producer;
   std::vector<int> uses; ///< by ops
   std::vector<bool> returned;
@@ -547,10 +631,8 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
            : weightCollectives);
 
   // The host runs ahead of the device; where it cannot, the device waits.
-  const Seconds issueForward =
-      time.forward.issued * profile.forwardOperators * profile.launch;
-  Seconds issueBackward = (data.issued + weight.issued) *
-                          profile.backwardOperators * profile.launch;
+  const Seconds issueForward = time.forward.issued * profile.launch;
+  Seconds issueBackward = (data.issued + weight.issued) * profile.launch;
   if (whole)
     issueBackward += issueForward;
 
@@ -564,6 +646,17 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
         timeOf(plan, plain, plannedPlain, hardware, profile);
     layer.recompute =
         maximum(Seconds(0), time.dataGrad.compute - without.dataGrad.compute);
+  }
+  if (!profile.redoneLabels.empty() && variant.policy != Recompute::Full) {
+    const FunctionTime again =
+        FunctionClock(plan, variant.forward, planned.forward, hardware, profile,
+                      false, /*redone=*/true)
+            .run();
+    layer.recompute += again.compute;
+    layer.dataGrad += again.compute;
+    layer.backwardCommunication += again.finishes + again.gathers;
+    layer.backwardExchange += again.exchanges;
+    issueBackward += again.issued * profile.launch;
   }
   layer.forwardHost = maximum(Seconds(0), issueForward - layer.forwardAll());
   layer.backwardHost = maximum(Seconds(0), issueBackward - layer.dataGradAll() -

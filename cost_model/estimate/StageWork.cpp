@@ -142,9 +142,14 @@ Seconds StageClock::shardedBackward(const StageWork &own) const {
              : transfers;
 }
 Seconds StageClock::exposedReduce(const StageWork &own) const {
-  if (zero >= 2) // the last one of a step
-    return own.reduceShards +
-           (profile.overlapGradientReduce ? own.largestReduce : Seconds(0));
+  if (zero >= 2) {
+    // Nothing is left to hide the last layer's behind, of the last microbatch;
+    // what shows of every microbatch is counted with its backward pass.
+    const Seconds last = profile.overlapGradientReduce
+                             ? own.largestReduce - shardedBackward(own)
+                             : Seconds(0);
+    return own.reduceShards + maximum(Seconds(0), last);
+  }
   if (!profile.overlapGradientReduce)
     return own.reduce;
   // All but the last bucket may hide behind the last microbatch's backward.

@@ -25,6 +25,20 @@ struct EagerTraffic {
   double saved = 0;
 };
 
+enum class GraphCapture {
+  None,
+  Layers, ///< all but what works on the rows of experts, whose count varies
+  Whole
+};
+
+/// How a framework lays layers over the stages of a pipeline.
+enum class StageLayout {
+  Layers,   ///< as many layers on each
+  Products, ///< as much of the weights of layers and head, the earlier more
+  Modules   ///< as many modules: embedding, layers, last norm and head
+};
+std::string_view name(StageLayout layout);
+
 struct Profile {
   std::string name;
   std::string description;
@@ -41,11 +55,24 @@ struct Profile {
   /// Products of one input (q, k, v; gate and up) are one product, and the
   /// sums of their input gradients accumulate inside it.
   bool fuseSiblingProducts = false;
+  /// ... but gate and up: two layers, each of which gathers its input, and sums
+  /// the gradient of its input over the tensor group, on its own.
+  bool gatedInputsApart = false;
+  /// Inputs gathered under sequence parallelism are kept for the weight gradient,
+  /// instead of gathered again.
+  bool keepsGatheredInputs = false;
   /// The weight-gradient product adds into the gradient buffer itself.
   bool fuseGradientAccumulation = false;
   /// Full recomputation runs the whole forward pass of the layer again, not
   /// only what the backward pass needs.
   bool recomputeWholeLayer = false;
+  /// Selective recomputation keeps the output of attention, which the product
+  /// behind it reads.
+  bool selectiveKeepsOutput = false;
+  /// What the framework calls selective is full recomputation of this share of
+  /// the layers (0: of the attention core of each).
+  double selectiveLayerShare = 0;
+  StageLayout stages = StageLayout::Layers;
 
   bool overlapForwardTensor = false; ///< forward tp collectives, with products
   bool overlapDataGradient = false;  ///< of dx, with the weight gradient
@@ -77,14 +104,37 @@ struct Profile {
   /// of its device time and the host time to issue it.
   Seconds launch;
   double forwardOperators = 1, backwardOperators = 1;
+  /// Operators issued for each op that routes rows to experts and back, or
+  /// works on them, forward or backward, in place of those.
+  double expertOperators = 1;
+  /// Operators that a product of 8 or 4 bits issues more, for scales and
+  /// quantized copies; of experts for each of them.
+  double narrowOperators = 0;
+  /// What is replayed, and not issued. Chosen per run; no profile file sets it.
+  GraphCapture graphs = GraphCapture::None;
   /// Memory traffic of the update per parameter: of the sharded state, and of
   /// the whole gradient buffer (zeroing).
   double stateBytesPerParameter = 0, gradientBytesPerParameter = 0;
   Bytes frameworkBytes;      ///< context and library workspaces
   Bytes communicatorBytes;   ///< buffers of one communicator
   double allocatorSlack = 0; ///< reserved beyond allocated, share of it
+  /// Under ZeRO 3 no 16-bit shard lies beside the master: what is gathered is
+  /// cast from it.
+  bool masterIsParameter = false;
+  /// 16-bit gradients that autograd makes beside the buffer of gradients, and
+  /// flat buckets of a data-parallel wrapper, bytes per parameter of a rank.
+  double gradientCopyBytes = 0, bucketBytesPerParameter = 0;
+  /// What the update makes per parameter whose state a rank holds: copies of
+  /// gradients, temporaries of the optimizer.
+  double updateBytesPerParameter = 0;
   double savedMaskBytes = 0; ///< dropout masks per element of a layer's
                              ///< stream: one byte for each dropout on it
+
+  /// Ops of these labels run again in the backward pass, and what they leave is
+  /// not saved; a trailing '*' stands for any end. Chosen per run; no profile
+  /// file sets it.
+  std::vector<std::string> redoneLabels;
+  bool redoes(std::string_view label) const;
 
   /// Rows of the busiest expert rank over the mean: stretches its products and
   /// the exchange of rows. 1 is balanced; no profile file sets it.

@@ -35,7 +35,29 @@ AttentionVariant readVariant(JsonObject &object, const std::string &text) {
   return AttentionVariant::Unfused;
 }
 
+StageLayout readLayout(JsonObject &object, const std::string &text) {
+  for (StageLayout layout :
+       {StageLayout::Layers, StageLayout::Products, StageLayout::Modules})
+    if (text == name(layout))
+      return layout;
+  object.complain("/stages",
+                  "expected layers, products or modules, but got '" + text + "'");
+  return StageLayout::Layers;
+}
+
 } // namespace
+
+std::string_view name(StageLayout layout) {
+  switch (layout) {
+  case StageLayout::Layers:
+    return "layers";
+  case StageLayout::Products:
+    return "products";
+  case StageLayout::Modules:
+    return "modules";
+  }
+  return "";
+}
 
 bool readProfile(std::string_view text, std::string_view file, Profile &profile,
                  Failure &failure) {
@@ -79,9 +101,19 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
     result.fuseNorm = fusion.boolean("norm");
     result.fuseSiblingProducts = fusion.boolean("sibling_products");
     result.fuseGradientAccumulation = fusion.boolean("gradient_accumulation");
+    result.gatedInputsApart = fusion.boolean("gated_inputs_apart");
     fusion.finish();
   }
-  result.recomputeWholeLayer = object.boolean("recompute_whole_layer");
+  {
+    JsonObject recompute = object.child("recompute");
+    result.recomputeWholeLayer = recompute.boolean("whole_layer");
+    result.selectiveKeepsOutput = recompute.boolean("selective_keeps_output");
+    result.selectiveLayerShare =
+        recompute.number("selective_layer_share", 0, 1);
+    recompute.source();
+    recompute.finish();
+  }
+  result.stages = readLayout(object, object.string("stages"));
   {
     JsonObject overlap = object.child("overlap");
     result.overlapForwardTensor = overlap.boolean("forward_tensor");
@@ -95,6 +127,7 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
   }
   result.scatterTransfers = object.boolean("scatter_transfers");
   result.gatherLogits = object.boolean("gather_logits");
+  result.keepsGatheredInputs = object.boolean("keep_gathered_inputs");
   {
     JsonObject reduction = object.child("reduction");
     result.allReduceUnderZero = reduction.boolean("all_reduce_under_zero");
@@ -111,6 +144,8 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
         host.number("forward_operators", 0, maxPerElement);
     result.backwardOperators =
         host.number("backward_operators", 0, maxPerElement);
+    result.expertOperators = host.number("expert_operators", 0, maxPerElement);
+    result.narrowOperators = host.number("narrow_operators", 0, maxPerElement);
     host.source();
     host.finish();
   }
@@ -142,6 +177,13 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
     result.frameworkBytes = Bytes(memory.integer("framework_bytes", 0));
     result.communicatorBytes = Bytes(memory.integer("communicator_bytes", 0));
     result.allocatorSlack = memory.number("allocator_slack", 0, maxPerElement);
+    result.masterIsParameter = memory.boolean("master_is_parameter");
+    result.gradientCopyBytes =
+        memory.number("gradient_copy_bytes", 0, maxPerElement);
+    result.bucketBytesPerParameter =
+        memory.number("bucket_bytes", 0, maxPerElement);
+    result.updateBytesPerParameter =
+        memory.number("update_bytes", 0, maxPerElement);
     result.savedMaskBytes = memory.number("saved_mask_bytes", 0, maxPerElement);
     memory.source();
     memory.finish();
@@ -160,6 +202,15 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
     return false;
   profile = std::move(result);
   return true;
+}
+
+bool Profile::redoes(std::string_view label) const {
+  return std::any_of(
+      redoneLabels.begin(), redoneLabels.end(), [&](std::string_view entry) {
+        return entry.back() == '*'
+                   ? label.starts_with(entry.substr(0, entry.size() - 1))
+                   : label == entry;
+      });
 }
 
 const char *shippedProfile(std::string_view name) {

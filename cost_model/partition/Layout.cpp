@@ -370,6 +370,72 @@ LayerFacts layerFacts(const Plan &plan, const Kind &kind,
   return facts;
 }
 
+namespace {
+
+/// Output of the attention core on a rank.
+Bytes attentionBytes(const Plan &plan, const Function &forward,
+                     const PlannedFunction &planned) {
+  Bytes bytes(0);
+  for (const Op &op : forward.ops)
+    if (op.space.kernel == KernelClass::Attention)
+      bytes += aligned(localBytes(plan, forward.values[op.results[0]],
+                                  planned.encodings[op.results[0]]));
+  return bytes;
+}
+
+bool isProduct(const Op &op) {
+  return op.space.kernel == KernelClass::Gemm ||
+         op.space.kernel == KernelClass::GroupedGemm;
+}
+
+/// How `function` reads saved value `index`.
+struct Readers {
+  bool products = false; ///< of layers; head and router stay in 16 bits
+  bool others = false;
+};
+void addReaders(const Function &function, int32_t index, Readers &readers) {
+  for (const Argument &argument : function.arguments) {
+    if (argument.kind != ArgKind::Saved || argument.index != index)
+      continue;
+    for (const Op &op : function.ops)
+      for (ValueId operand : op.operands)
+        if (operand == argument.value)
+          (isProduct(op) && op.segment != Segment::Router ? readers.products
+                                                          : readers.others) =
+              true;
+  }
+}
+
+std::vector<SavedPart> savedParts(const Plan &plan, const KindVariant &variant,
+                                  const PlannedVariant &planned) {
+  const Function &forward = variant.forward;
+  std::vector<int> producer(forward.values.size(), -1);
+  for (size_t op = 0; op < forward.ops.size(); ++op)
+    for (ValueId value : forward.ops[op].results)
+      producer[value] = static_cast<int>(op);
+  std::vector<SavedPart> parts;
+  for (size_t i = 0; i < forward.results.size(); ++i) {
+    const Result &result = forward.results[i];
+    if (result.kind != ResultKind::Saved || producer[result.value] < 0)
+      continue;
+    const Bytes bytes = aligned(localBytes(plan, forward.values[result.value],
+                                           planned.forward.results[i]));
+    Readers readers;
+    addReaders(variant.dataGrad, result.index, readers);
+    addReaders(variant.weightGrad, result.index, readers);
+    const Bytes half(bytes.count() / 2);
+    const Op &from = forward.ops[static_cast<size_t>(producer[result.value])];
+    parts.push_back({from.label, bytes,
+                     !readers.products ? Bytes(0)
+                     : readers.others  ? half
+                                       : Bytes(0) - half,
+                     from.segment == Segment::Experts});
+  }
+  return parts;
+}
+
+} // namespace
+
 LayerMemory layerMemory(const Plan &plan, const Kind &kind,
                         const KindVariant &variant,
                         const PlannedVariant &planned) {
@@ -378,7 +444,9 @@ LayerMemory layerMemory(const Plan &plan, const Kind &kind,
           workspaceBytes(plan, variant, planned),
           std::max({stagingOf(plan, variant.forward, planned.forward),
                     stagingOf(plan, variant.dataGrad, planned.dataGrad),
-                    stagingOf(plan, variant.weightGrad, planned.weightGrad)})};
+                    stagingOf(plan, variant.weightGrad, planned.weightGrad)}),
+          attentionBytes(plan, variant.forward, planned.forward),
+          savedParts(plan, variant, planned)};
 }
 
 Bytes streamBytes(const Program &program, const Plan &plan) {
@@ -454,12 +522,11 @@ MemoryParts memoryOf(const Program &program, const Plan &plan,
         staging, stagingBytes(Collective::AllReduce, 2, 8, plan.ranks()));
 
   const DTypes &dtypes = plan.dtypes;
-  memory.parameters = Bytes(checkedMul(
-      plan.zero >= 3 ? stateElements : elements, byteWidth(dtypes.param)));
-  memory.gradients = Bytes(checkedMul(
-      plan.zero >= 2 ? stateElements : elements, byteWidth(dtypes.grad)));
-  memory.optimizer =
-      Bytes(checkedMul(3 * byteWidth(dtypes.master), stateElements));
+  const StateBytes<int64_t> state =
+      stateBytes(dtypes, plan.zero, elements, stateElements);
+  memory.parameters = Bytes(state.parameters);
+  memory.gradients = Bytes(state.gradients);
+  memory.optimizer = Bytes(state.optimizer);
   const ScheduleFacts made = facts ? ScheduleFacts() : scheduleFacts(plan);
   const ScheduleFacts &schedule = facts ? *facts : made;
   for (const InFlight &moment : schedule.inFlight[static_cast<size_t>(stage)]) {

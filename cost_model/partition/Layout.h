@@ -10,6 +10,8 @@
 #include "cost_model/partition/Assignment.h"
 #include "cost_model/partition/Ledger.h"
 
+#include <type_traits>
+
 namespace shardwright::cost {
 
 /// Every buffer of the arena starts at a multiple of this.
@@ -38,6 +40,32 @@ struct ParameterBlock {
   int64_t elements = 0;
   int64_t stateElements = 0; ///< of a rank: sum of elements / shards
 };
+
+/// Bytes of master, m and v of one parameter.
+inline int64_t optimizerBytesPerElement(const DTypes &dtypes) {
+  return 3 * byteWidth(dtypes.master);
+}
+
+/// Bytes of a rank's parameters, gradients and optimizer state: of all its
+/// `elements`, or of the `stateElements` that ZeRO leaves it, as its stage says.
+/// Number is int64_t, checked, or double.
+template <typename Number> struct StateBytes {
+  Number parameters, gradients, optimizer;
+  Number total() const { return parameters + gradients + optimizer; }
+};
+template <typename Number>
+StateBytes<Number> stateBytes(const DTypes &dtypes, int zero, Number elements,
+                              Number stateElements) {
+  const auto times = [](Number count, int64_t width) {
+    if constexpr (std::is_same_v<Number, int64_t>)
+      return checkedMul(count, width);
+    else
+      return count * static_cast<Number>(width);
+  };
+  return {times(zero >= 3 ? stateElements : elements, byteWidth(dtypes.param)),
+          times(zero >= 2 ? stateElements : elements, byteWidth(dtypes.grad)),
+          times(stateElements, optimizerBytesPerElement(dtypes))};
+}
 
 /// Data ranks over which optimizer state of parameters other than experts is
 /// sharded: dp, or those of HSDP, if zero >= 1, else 1.
@@ -118,6 +146,16 @@ Temporaries temporariesOf(const Plan &plan, const KindVariant &variant,
 Bytes workspaceBytes(const Plan &plan, const KindVariant &variant,
                      const PlannedVariant &planned);
 
+/// Saved values of the op with this label.
+struct SavedPart {
+  std::string label;
+  Bytes bytes;
+  /// What they grow by if products keep their inputs in 8 bits: by half where
+  /// another op reads them too, else by minus a half.
+  Bytes narrow;
+  bool routed; ///< rows of experts
+};
+
 /// What one layer of a kind holds on one rank for a microbatch.
 struct LayerMemory {
   Bytes saved; ///< savedBytesPerLayer
@@ -127,6 +165,8 @@ struct LayerMemory {
   Bytes kept;
   Bytes workspace; ///< workspaceBytes
   Bytes staging;   ///< largest of the collectives in its three functions
+  Bytes attention; ///< output of the attention core
+  std::vector<SavedPart> parts; ///< of saved, without the stream
 };
 LayerMemory layerMemory(const Plan &plan, const Kind &kind,
                         const KindVariant &variant,

@@ -131,16 +131,10 @@ const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
   Plan plan = base;
   setDegrees(plan, key);
   const StageClock clock(hardware, profile, plan);
-  const double grad = static_cast<double>(byteWidth(plan.dtypes.grad)),
-               param = static_cast<double>(byteWidth(plan.dtypes.param)),
-               master = static_cast<double>(byteWidth(plan.dtypes.master)),
-               shards = static_cast<double>(plan.dp);
   const auto stateOf = [&](int kind) {
     const ParameterBlock &block = cache.block(program, plan, kind);
-    return static_cast<double>(block.elements) *
-               ((plan.zero >= 3 ? param / shards : param) +
-                (plan.zero >= 2 ? grad / shards : grad)) +
-           3 * master * static_cast<double>(block.stateElements);
+    return heldState(plan.zero, static_cast<double>(block.elements),
+                     static_cast<double>(block.stateElements));
   };
   StageWork mean; // elements of all stages, then of the mean one
   double gather = 0;
@@ -212,7 +206,7 @@ const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
     for (Layer &layer : site.layers)
       layer.plain.reduce = layer.policy.reduce = 0;
   }
-  if (plan.zero >= 2 && !profile.overlapGradientReduce)
+  if (plan.zero >= 2) // every microbatch may show as much
     site.leastReduce = 0;
   site.excess = slowestExcess(hardware.device, plan.ranks());
   site.microbatches = static_cast<double>(plan.microbatches());
@@ -390,20 +384,23 @@ double StageBounds::time(const Candidate &c, Depth depth) {
   return splitTime(site, weakest);
 }
 
+double StageBounds::heldState(int zero, double elements,
+                              double stateElements) const {
+  const StateBytes<double> state =
+      stateBytes(base.dtypes, zero, elements, stateElements);
+  return zero >= 3 && profile.masterIsParameter
+             ? state.total() - state.parameters
+             : state.total();
+}
+
 double StageBounds::meshBytes(const Candidate &c, Depth depth) const {
   const double dp = static_cast<double>(c.dp), pp = static_cast<double>(c.pp);
   const double tp = static_cast<double>(c.tp * c.cp);
   const int zero = depth < Depth::State ? 3 : c.zero;
   const auto bytesOf = [&](double parameters, double split) {
-    const double shards = std::max(1.0, dp * tp / split);
-    const double perElement =
-        static_cast<double>(byteWidth(base.dtypes.param)) /
-            (zero >= 3 ? shards : 1) +
-        static_cast<double>(byteWidth(base.dtypes.grad)) /
-            (zero >= 2 ? shards : 1) +
-        3.0 * static_cast<double>(byteWidth(base.dtypes.master)) /
-            (zero >= 1 ? shards : 1);
-    return parameters / split * perElement / pp;
+    const double shards = zero >= 1 ? std::max(1.0, dp * tp / split) : 1.0;
+    const double elements = parameters / split / pp;
+    return heldState(zero, elements, elements / shards);
   };
   double bytes =
       bytesOf(elements, static_cast<double>(c.tp)) +

@@ -42,6 +42,8 @@ public:
   bool splitsFit(const Candidate &c, double limit);
 
 private:
+  /// Bytes of what stateBytes says, less parameters that are their master.
+  double heldState(int zero, double elements, double stateElements) const;
   /// Seconds of one microbatch on a layer or a stage.
   struct Cost {
     double forward = 0, backward = 0; ///< with what shows of transfers

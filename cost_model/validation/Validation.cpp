@@ -1,7 +1,9 @@
 //===- Validation.cpp - Predictions against published runs ----------------===//
 #include "cost_model/validation/Validation.h"
+#include "cost_model/hardware/Imbalance.h"
 #include "cost_model/rules/Rules.h"
 #include "cost_model/validation/Measured.h"
+#include "cost_model/validation/RunLayout.h"
 
 #include <algorithm>
 #include <sstream>
@@ -125,6 +127,15 @@ std::string dispatcherOf(const ValidationRow &row) {
   return "hybridep";
 }
 
+/// "none", "full_iteration", "transformer_engine" or "local:full_iteration", of
+/// which the scope comes last.
+GraphCapture graphsOf(const std::string &text) {
+  const std::string scope = text.substr(text.rfind(':') + 1);
+  if (scope.empty() || scope == "none")
+    return GraphCapture::None;
+  return scope == "full_iteration" ? GraphCapture::Whole : GraphCapture::Layers;
+}
+
 std::string configurationOf(const ValidationRow &row) {
   std::ostringstream text;
   text << row.model.layers << '/' << row.model.hidden << '/' << row.model.ffn
@@ -148,11 +159,64 @@ std::string problemOf(const ValidationRow &row) {
   return text.str();
 }
 
-/// Whether a source counts what the framework's allocator gave out, and not
-/// what the device lost.
-bool isAllocated(const std::string &memoryKind) {
-  return memoryKind.find("allocated") != std::string::npos ||
-         memoryKind.find("peak") != std::string::npos;
+/// What of a stage a source counts: tensors, what their allocator took (a peak
+/// of unnamed kind too), or, where it does not say, what the device lost.
+Bytes countedBytes(const StageEstimate &stage, const std::string &memoryKind) {
+  const auto says = [&](const char *word) {
+    return memoryKind.find(word) != std::string::npos;
+  };
+  if (says("allocated"))
+    return stage.allocated();
+  return says("reserved") || says("peak") ? stage.reserved() : stage.total();
+}
+
+/// What a module that Megatron Core recomputes on its own is in labels of the
+/// program (--recompute-modules, megatron/core/transformer).
+struct RecomputeModule {
+  const char *name;
+  std::vector<std::string> labels;
+};
+const std::vector<RecomputeModule> &recomputeModules() {
+  static const std::vector<RecomputeModule> modules = {
+      {"core_attn", {"core_attention"}},
+      {"layernorm", {"attn_norm", "mlp_norm"}},
+      {"mla_up_proj",
+       {"q_nope", "q_rope", "q_rope_turned", "k_up", "v_up", "k_rope_turned"}},
+      {"moe_act", {"expert_act"}},
+      {"mlp", {"gate", "up", "act", "down"}},
+      {"shared_experts", {"shared_*"}},
+      {"moe",
+       {"router", "route", "dispatch", "row_*", "group_*", "ungroup_rows",
+        "combine", "expert*", "shared_*"}}};
+  return modules;
+}
+
+/// Labels that "selective:moe_act,layernorm" redoes; none if the text names no
+/// known module.
+std::vector<std::string> redoneLabels(const std::string &text) {
+  std::vector<std::string> labels;
+  const std::string prefix = "selective:";
+  if (text.compare(0, prefix.size(), prefix) != 0)
+    return labels;
+  std::istringstream names(text.substr(prefix.size()));
+  for (std::string name; std::getline(names, name, ',');)
+    for (const RecomputeModule &module : recomputeModules())
+      if (name == module.name)
+        labels.insert(labels.end(), module.labels.begin(),
+                      module.labels.end());
+  // The attention core alone is what selective recomputation is.
+  return labels == recomputeModules().front().labels
+             ? std::vector<std::string>()
+             : labels;
+}
+
+/// Whether the router is forced to send every expert as many rows. Where a row
+/// does not say: recipes of Megatron-Bridge that measure speed force it, and
+/// reduce gradients in 16 bits or compute in MXFP8 (scripts/performance).
+bool isForced(const ValidationRow &row) {
+  if (!row.routing.empty())
+    return row.routing == "balanced";
+  return row.bf16Gradients.value_or(false) || row.fp8Recipe == "mxfp8";
 }
 
 } // namespace
@@ -225,10 +289,8 @@ std::string unsupportedReason(const ValidationRow &row) {
   if (row.precision != "bf16" && row.precision != "fp16" &&
       row.precision != "fp8" && row.precision != "fp4")
     return "precision " + row.precision;
-  if (row.zero > 1 && row.pp > 1)
-    return "ZeRO 2 and 3 with a pipeline";
-  if (row.zeroGroup > 0 && row.zeroGroup != row.dp)
-    return "optimizer state sharded over a part of the data axis";
+  if (row.zeroGroup > 0 && row.dp * row.cp % row.zeroGroup != 0)
+    return "optimizer state sharded over ranks that do not divide the data axis";
   if (row.recompute != "none" && row.recompute != "selective" &&
       row.recompute != "full")
     return "recomputation '" + row.recompute + "'";
@@ -286,8 +348,8 @@ std::string validationCase(const ValidationRow &row, const Program &program,
     // Read 16 bits, write 8 bits twice (4 and 8 bits for fp4, and scales).
     result.profile.quantizeBytes = 4;
   }
-  if (!row.cudaGraph.empty() && row.cudaGraph != "none")
-    result.profile.launch = Seconds(0); // replayed, not issued
+  result.profile.graphs = graphsOf(row.cudaGraph);
+  result.profile.redoneLabels = redoneLabels(row.recomputeText);
   if (row.tensorOverlap)
     result.profile.overlapForwardTensor = result.profile.overlapDataGradient =
         result.profile.overlapWeightGather = *row.tensorOverlap;
@@ -298,6 +360,12 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   result.profile.exchangeOncePerNode =
       dispatcher == "deepep" || dispatcher == "hybridep";
   result.profile.exchangePermutes = dispatcher == "hybridep";
+  if (row.model.experts > 0 && !isForced(row))
+    result.profile.expertImbalance = busiestOverMean(
+        row.ep,
+        static_cast<double>(row.model.sequence / row.cp * row.microBatch *
+                            row.model.topK * row.ep),
+        0.5);
   if (row.transferOverlap)
     result.profile.overlapTransfers = *row.transferOverlap;
 
@@ -310,7 +378,9 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   plan.ep = row.ep;
   plan.etp = row.etp;
   plan.sp = row.sp;
-  plan.zero = std::min(row.zero, 1); // what a plan file may say
+  plan.zero = row.zero;
+  if (row.zero > 0 && row.zeroGroup < row.dp * row.cp)
+    plan.zeroRanks = row.zeroGroup;
   plan.globalBatch = row.globalBatch * row.cp;
   plan.microBatch = row.microBatch;
   plan.sequence = program.sequence;
@@ -324,18 +394,14 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   if (row.bf16Gradients && *row.bf16Gradients)
     plan.dtypes.grad = plan.dtypes.reduce = DType::BF16;
   setMesh(plan);
-  const Recompute policy = row.recompute == "full"        ? Recompute::Full
-                           : row.recompute == "selective" ? Recompute::Selective
-                                                          : Recompute::None;
   plan.schedule = row.chunks > 1 ? ScheduleKind::Interleaved
                                  : ScheduleKind::OneFOneB;
   plan.chunks = row.chunks;
-  plan.stages = evenStages(program, stageCount(plan), policy);
+  plan.stages = runStages(row, program, result.profile, plan);
   const std::vector<Violation> violations =
       checkPlan(program, plan, ModelCheck::NameOnly);
   if (!violations.empty())
     return "plan that breaks rule " + violations.front().rule;
-  plan.zero = row.zero;
   plan.sequenceParts = row.cp;
   return "";
 }
@@ -355,6 +421,10 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
     outcome.gpu = row.gpu;
     outcome.kind = row.model.experts > 0 ? "experts" : "dense";
     outcome.precision = row.precision;
+    outcome.family = row.model.experts > 0 ? RunFamily::Experts
+                     : row.precision == "bf16" || row.precision == "fp16"
+                         ? RunFamily::Dense16
+                         : RunFamily::Dense8;
     outcome.framework = row.framework + " " + std::to_string(row.softwareYear);
     outcome.memoryKind = row.memoryKind;
     outcome.headline = row.headline;
@@ -385,19 +455,18 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
         outcome.cluster = input.hardware.name;
         outcome.profile = input.profile.name;
         outcome.predictedSeconds = prediction.stepTime.count();
-        Bytes fullest(0);
-        for (const StageEstimate &stage : prediction.stages)
-          fullest =
-              std::max(fullest, isAllocated(row.memoryKind) ? stage.allocated()
-                                                            : stage.total());
-        outcome.predictedGib = gibibytes(fullest);
+        outcome.fullest = *std::max_element(
+            prediction.stages.begin(), prediction.stages.end(),
+            [&](const StageEstimate &a, const StageEstimate &b) {
+              return countedBytes(a, row.memoryKind) <
+                     countedBytes(b, row.memoryKind);
+            });
+        outcome.predictedGib =
+            gibibytes(countedBytes(outcome.fullest, row.memoryKind));
         outcome.predictedFits = prediction.fits;
         outcome.terms = prediction.terms;
-        outcome.interval = intervalOf(
-            prediction.stepTime, outcome.cluster, outcome.profile,
-            row.model.experts > 0                       ? RunFamily::Experts
-            : input.profile.narrow.speedup > 0          ? RunFamily::Dense8
-                                                        : RunFamily::Dense16);
+        outcome.interval = intervalOf(prediction.stepTime, outcome.cluster,
+                                      outcome.profile, outcome.family);
       }
     }
     if (!outcome.unsupported.empty())

@@ -47,7 +47,8 @@ struct ValidationRow {
   int zero = 0;
   int64_t globalBatch = 0, microBatch = 0;
   std::string precision, recompute, attentionKernel, framework, dispatcher;
-  std::string memoryKind, cudaGraph, fp8Recipe;
+  std::string memoryKind, cudaGraph, fp8Recipe, recomputeText;
+  std::string routing; ///< balanced: forced; natural; empty: not stated
   int64_t softwareYear = 0;
   std::optional<bool> tensorOverlap, dataOverlap, transferOverlap;
   std::optional<bool> bf16Gradients;
@@ -86,6 +87,8 @@ struct ValidationOutcome {
   std::optional<double> measuredGib, predictedGib;
   bool measuredFits = true;
   std::optional<bool> predictedFits;
+  StageEstimate fullest; ///< memory of the stage that holds most
+  RunFamily family = RunFamily::Dense16; ///< set where predicted or not
   std::vector<Term> terms;
   std::optional<TimeInterval> interval; ///< where 80 % of measurements lie
 

@@ -22,11 +22,10 @@ Rows chosen(const std::vector<ValidationOutcome> &rows,
 }
 
 bool isDense16(const ValidationOutcome &row) {
-  return row.kind == "dense" &&
-         (row.precision == "bf16" || row.precision == "fp16");
+  return row.family == RunFamily::Dense16;
 }
 bool isDense8(const ValidationOutcome &row) {
-  return row.kind == "dense" && !isDense16(row);
+  return row.family == RunFamily::Dense8;
 }
 
 void add(std::vector<Goal> &goals, Goal goal) {
@@ -90,13 +89,11 @@ double quantile(std::vector<Weighted> values, double share) {
 double leftOutCoverage(const std::vector<ValidationOutcome> &rows,
                        int64_t &sources) {
   // Class -> set -> configuration -> errors of its repeats.
-  std::map<int, std::map<std::string, std::map<std::string, std::vector<double>>>>
+  std::map<RunFamily, std::map<std::string, std::map<std::string, std::vector<double>>>>
       classes;
   for (const ValidationOutcome &row : rows)
     if (row.headline && row.error())
-      classes[isDense16(row) ? 0 : isDense8(row) ? 1 : 2][row.set]
-             [row.configuration]
-                 .push_back(*row.error());
+      classes[row.family][row.set][row.configuration].push_back(*row.error());
   double covered = 0;
   sources = 0;
   for (const auto &[family, sets] : classes)
@@ -152,7 +149,7 @@ std::vector<Goal> runGoals(const std::vector<ValidationOutcome> &rows) {
                           timeOf(isDense8), 0.09, 0.20, 0.06, 0.12));
   add(goals, medianAndP90(
                  "step time, mixture of experts",
-                 timeOf([](auto &row) { return row.kind != "dense"; }), 0.15,
+                 timeOf([](auto &row) { return row.family == RunFamily::Experts; }), 0.15,
                  0.40, 0.10, 0.25));
   const auto memoryOf = [&](bool certain) {
     std::map<std::string, std::vector<double>> repeats;

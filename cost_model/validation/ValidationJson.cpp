@@ -101,8 +101,8 @@ void readFeatures(JsonObject object, ValidationRow &row) {
   row.cudaGraph = optionalString(object, "cuda_graph");
   row.fp8Recipe = optionalString(object, "fp8_recipe");
   row.dispatcher = optionalString(object, "dispatcher");
-  for (const char *key : {"a2a_overlap", "routing"})
-    object.ignore(key);
+  row.routing = optionalString(object, "routing");
+  object.ignore("a2a_overlap");
   object.finish();
 }
 
@@ -146,6 +146,7 @@ void readRow(JsonObject object, ValidationRow &row) {
   }
   row.precision = object.string("precision");
   row.recompute = object.has("recompute") ? object.string("recompute") : "none";
+  row.recomputeText = optionalString(object, "recompute_text");
   row.attentionKernel = optionalString(object, "attention_kernel");
   if (object.has("features"))
     readFeatures(object.child("features"), row);
@@ -154,7 +155,7 @@ void readRow(JsonObject object, ValidationRow &row) {
   row.headline = optionalBoolean(object, "headline", true);
   row.peer = object.has("peer_prediction");
   for (const char *key :
-       {"precision_text", "recompute_text", "schedule", "notes", "check",
+       {"precision_text", "schedule", "notes", "check",
         "release", "peer_prediction", "why_not_headline"})
     object.ignore(key);
   object.finish();
@@ -178,6 +179,21 @@ nlohmann::json statisticsJson(const ErrorStatistics &statistics) {
     object["median_signed_error"] = statistics.signedMedian;
   }
   return object;
+}
+
+/// Of the stage that holds most.
+nlohmann::json memoryPartsJson(const StageEstimate &stage) {
+  const MemoryParts &parts = stage.memory;
+  return {{"parameters", gibibytes(parts.parameters)},
+          {"gradients", gibibytes(parts.gradients)},
+          {"optimizer", gibibytes(parts.optimizer)},
+          {"saved", gibibytes(parts.saved)},
+          {"p2p", gibibytes(parts.p2p)},
+          {"comm", gibibytes(parts.comm)},
+          {"workspace", gibibytes(parts.workspace)},
+          {"framework", gibibytes(stage.framework - stage.outside)},
+          {"fragments", gibibytes(stage.fragments)},
+          {"context", gibibytes(stage.outside - stage.fragments)}};
 }
 
 nlohmann::json goalJson(const Goal &goal) {
@@ -251,6 +267,8 @@ std::string validationJson(const ValidationReport &report) {
     put(row, "predicted_memory_gib", outcome.predictedGib);
     row["measured_fits"] = outcome.measuredFits;
     put(row, "predicted_fits", outcome.predictedFits);
+    if (outcome.predictedFits)
+      row["memory_parts_gib"] = memoryPartsJson(outcome.fullest);
     put(row, "relative_error", outcome.error());
     put(row, "relative_memory_error", outcome.memoryError());
     row["headline"] = outcome.headline;

@@ -164,8 +164,7 @@ bool answerGoodput(const GoodputFlags &flags, const Program &program,
                            static_cast<double>(plan.sequence);
   question.checkpoint =
       checkpointBytes(static_cast<double>(parameterCount(program)),
-                      byteWidth(plan.dtypes.param),
-                      byteWidth(plan.dtypes.master));
+                      plan.dtypes);
   assume("4 bytes are read for a token");
   answer.result = goodput(question);
   return true;

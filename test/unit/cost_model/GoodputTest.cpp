@@ -41,7 +41,8 @@ TEST_CASE("the best interval between checkpoints, by hand") {
 }
 
 TEST_CASE("a checkpoint of 70e9 parameters is 980 GB") {
-  CHECK(checkpointBytes(70e9, 2, 4) == Approx(980e9)); // 2 + 3 * 4 = 14 B each
+  // bf16 parameters, f32 state: 2 + 3 * 4 = 14 B each.
+  CHECK(checkpointBytes(70e9, DTypes()) == Approx(980e9));
 }
 
 TEST_CASE("a thousand ranks wait three deviations for the slowest") {

@@ -15,6 +15,7 @@ ValidationOutcome outcome(const char *set, const char *configuration,
   row.grade = "A";
   row.kind = "dense";
   row.precision = precision;
+  row.family = row.precision == "bf16" ? RunFamily::Dense16 : RunFamily::Dense8;
   row.measuredSeconds = measured;
   row.predictedSeconds = predicted;
   return row;

@@ -122,8 +122,9 @@ TEST_CASE("what is not modelled is said and counted") {
   CHECK(reason("\"pp\": 2", "\"pp\": 1, \"cp\": 3") ==
         "context parallelism of uneven parts");
   CHECK(reason("\"bf16\"", "\"int8\"") == "precision int8");
-  CHECK(reason("\"zero_stage\": 1", "\"zero_stage\": 3") ==
-        "ZeRO 2 and 3 with a pipeline");
+  CHECK(reason("\"zero_stage\": 1", "\"zero_stage\": 3") == "");
+  CHECK(reason("\"zero_stage\": 1", "\"zero_stage\": 1, \"zero_group\": 3") ==
+        "optimizer state sharded over ranks that do not divide the data axis");
   CHECK(reason("A100-80GB", "V100") == "no cluster file for V100");
   CHECK(reason("\"megatron\"", "\"alpa\"") == "no profile for alpa");
   CHECK(reason("\"pp\": 2", "\"vp\": 3, \"pp\": 2") ==
@@ -317,4 +318,36 @@ TEST_CASE("unknown, missing and duplicate keys of a row are errors") {
         "r.jsonl:1#/parallel/tp: expected every key once, but got it twice");
   CHECK(refusal(edited(line(), "\"tp\": 4", "\"tp\": 0")) ==
         "r.jsonl:1#/parallel/tp: expected an integer >= 1, but got 0");
+}
+
+TEST_CASE("modules that a row recomputes, graphs and routing reach its profile") {
+  const auto caseOf = [](const std::string &extra) {
+    const ValidationRow row = rowOf(edited(
+        line(), "\"framework\": \"megatron\", \"software_year\": 2022",
+        "\"framework\": \"megatron-core\", \"software_year\": 2025, " + extra));
+    Program program;
+    Failure failure;
+    REQUIRE(llamaOf(row.model, program, failure));
+    ValidationCase result;
+    REQUIRE(validationCase(row, program, result).empty());
+    return result;
+  };
+  const ValidationCase some =
+      caseOf("\"recompute_text\": \"selective:layernorm,moe_act\", "
+             "\"features\": {\"cuda_graph\": \"transformer_engine\"}");
+  CHECK(some.profile.redoes("mlp_norm"));
+  CHECK(some.profile.redoes("expert_act"));
+  CHECK_FALSE(some.profile.redoes("core_attention"));
+  CHECK(some.profile.graphs == GraphCapture::Layers);
+  // Modules are redone op by op, on top of what is saved without recomputation.
+  for (const StageRun &run : some.plan.stages[1].runs)
+    CHECK(run.recompute == Recompute::None);
+  const ValidationCase core =
+      caseOf("\"recompute_text\": \"selective:core_attn\", "
+             "\"features\": {\"cuda_graph\": \"none:none\"}");
+  CHECK(core.profile.redoneLabels.empty());
+  CHECK(core.profile.graphs == GraphCapture::None);
+  CHECK(core.plan.stages[0].runs.back().recompute == Recompute::Selective);
+  CHECK(caseOf("\"features\": {\"cuda_graph\": \"local:full_iteration\"}")
+            .profile.graphs == GraphCapture::Whole);
 }

@@ -1,0 +1,234 @@
+//===- FrameworkMemory.cpp - What a framework holds beside the arena ------===//
+#include "cost_model/estimate/Estimate.h"
+#include "cost_model/hardware/Kernel.h"
+#include "cost_model/partition/LayerTable.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace shardwright::cost {
+namespace {
+
+/// Gathered logits and their gradient, 16 bits each.
+constexpr double kGatheredBytes = 4;
+
+/// Context, libraries and buffers of the communicators that a rank is in. A
+/// pipeline has a communicator of its own for each neighbour.
+Bytes contextBytes(const Profile &profile, const Plan &plan) {
+  const int64_t communicators = (plan.tp > 1 ? 1 : 0) + (plan.dp > 1 ? 1 : 0) +
+                                (plan.ep > 1 ? 1 : 0) + (plan.pp > 1 ? 2 : 0);
+  return profile.frameworkBytes + communicators * profile.communicatorBytes;
+}
+
+Bytes rounded(double bytes) { return Bytes(static_cast<int64_t>(bytes)); }
+
+/// What a profile says of the memory of one rank of a stage.
+class FrameworkMemory {
+public:
+  FrameworkMemory(const Program &program, const Hardware &hardware,
+                  const Profile &profile, const Plan &plan,
+                  const LayerTable &table, int64_t stage,
+                  const std::vector<InFlight> &moments)
+      : program(program), profile(profile), plan(plan), table(table),
+        stage(stage), moments(moments),
+        unfused(attentionIsUnfused(hardware.device, profile)),
+        tokens(static_cast<double>(program.sequence) *
+               static_cast<double>(plan.microBatch)) {
+    scores = tokens * static_cast<double>(program.sequence) *
+             static_cast<double>(program.heads) / static_cast<double>(plan.tp);
+    stream = static_cast<double>(streamBytes(program, plan).count()) /
+             static_cast<double>(byteWidth(plan.dtypes.compute));
+    // What eager kernels keep of the two norms and the activation of a layer.
+    eager = 2 * profile.norm.saved * stream +
+            profile.activation.saved * tokens *
+                static_cast<double>(program.ffn) /
+                static_cast<double>(plan.tp);
+  }
+
+  /// Saved values that the framework keeps otherwise than the arena does: the
+  /// output of recomputed attention, inputs of products in 8 bits. May be
+  /// negative.
+  double otherwiseSaved() const {
+    return largestHeld([&](const StageRun &run) {
+      const LayerMemory &layer = table.of(run).memory;
+      Bytes bytes(0);
+      if (run.recompute == Recompute::Selective && profile.selectiveKeepsOutput)
+        bytes += layer.attention;
+      if (profile.keepsGatheredInputs && plan.sp && plan.tp > 1 &&
+          run.recompute != Recompute::Full) // behind either norm
+        bytes += 2 * (plan.tp - 1) * streamBytes(program, plan);
+      if (run.recompute != Recompute::Full)
+        for (const SavedPart &part : layer.parts) {
+          if (profile.redoes(part.label)) {
+            bytes = bytes - part.bytes;
+            continue;
+          }
+          if (profile.narrow.speedup > 0)
+            bytes += part.narrow;
+          if (part.routed)
+            bytes += rounded((profile.expertImbalance - 1) *
+                             static_cast<double>(part.bytes.count()));
+        }
+      return static_cast<double>(bytes.count());
+    });
+  }
+
+  /// What kernels that are not fused hold: masks, scores, copies of logits.
+  double eagerBytes() const {
+    double bytes = largestHeld([&](const StageRun &run) {
+      double own = 0;
+      if (run.recompute != Recompute::Full)
+        own += profile.savedMaskBytes * stream + eager;
+      if (unfused && run.recompute == Recompute::None)
+        own += profile.scoreSavedBytes * scores;
+      return own;
+    });
+    forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
+      if (givesStream(kindOf(run)))
+        return;
+      // The head; gathered logits lie beside their parts.
+      bytes += (profile.loss.saved +
+                (profile.gatherLogits && plan.tp > 1 ? kGatheredBytes : 0)) *
+               tokens *
+               static_cast<double>(paddedVocab(program.vocab, plan.tp)) /
+               (profile.gatherLogits ? 1.0 : static_cast<double>(plan.tp));
+    });
+    bytes += eager; // of the layer at work, as the scores
+    if (unfused)
+      bytes += profile.scoreSavedBytes * scores;
+    return bytes;
+  }
+
+  /// 16-bit gradients that autograd makes before they are added to a buffer of
+  /// their own, as far as they outgrow what the microbatch has given back by
+  /// then.
+  double gradientCopies(const MemoryParts &parts) const {
+    if (profile.gradientCopyBytes == 0)
+      return 0;
+    int64_t most = 1;
+    for (const InFlight &moment : moments)
+      for (int64_t saved : moment.saved)
+        most = std::max(most, saved);
+    const double freed = static_cast<double>(parts.saved.count()) /
+                         static_cast<double>(most);
+    return std::max(0.0, profile.gradientCopyBytes * elements(parts) - freed);
+  }
+
+  /// Flat 16-bit buckets of a data-parallel wrapper.
+  double bucketBytes(const MemoryParts &parts) const {
+    return plan.dp > 1 ? profile.bucketBytesPerParameter * elements(parts) : 0;
+  }
+
+  /// What the update makes and leaves: the allocator gives it no blocks of the
+  /// backward pass, whose sizes are others.
+  double updateBytes(const MemoryParts &parts) const {
+    return profile.updateBytesPerParameter *
+           static_cast<double>(parts.optimizer.count()) /
+           static_cast<double>(optimizerBytesPerElement(plan.dtypes));
+  }
+
+private:
+  const Kind &kindOf(const StageRun &run) const {
+    return program.kinds[static_cast<size_t>(kindIndex(program, run.kind))];
+  }
+
+  /// The most at any moment of the schedule of what `of` says that one layer of
+  /// a run holds for a microbatch.
+  template <typename Of> double largestHeld(Of of) const {
+    std::vector<double> held(static_cast<size_t>(plan.chunks), 0);
+    forEachRun(plan, stage, [&](const StageRun &run, int64_t chunk) {
+      const Kind &kind = kindOf(run);
+      if (takesStream(kind) && givesStream(kind))
+        held[static_cast<size_t>(chunk)] +=
+            static_cast<double>(run.count) * of(run);
+    });
+    double most = 0;
+    bool first = true;
+    for (const InFlight &moment : moments) {
+      double sum = 0;
+      for (size_t chunk = 0; chunk < held.size(); ++chunk)
+        sum += static_cast<double>(moment.saved[chunk]) * held[chunk];
+      // Of savings the one at the moment that holds most.
+      if (first || std::abs(sum) > std::abs(most))
+        most = sum;
+      first = false;
+    }
+    return most;
+  }
+
+  /// Parameters of this rank; its part of them under ZeRO 2 and 3.
+  double elements(const MemoryParts &parts) const {
+    return static_cast<double>(parts.gradients.count()) /
+           static_cast<double>(byteWidth(plan.dtypes.grad));
+  }
+
+  const Program &program;
+  const Profile &profile;
+  const Plan &plan;
+  const LayerTable &table;
+  const int64_t stage;
+  const std::vector<InFlight> &moments;
+  const bool unfused;
+  const double tokens;
+  double scores, stream, eager;
+};
+
+} // namespace
+
+Bytes StageEstimate::total() const { return memory.total() + framework; }
+Bytes StageEstimate::reserved() const { return allocated() + fragments; }
+
+StageEstimate estimateStageMemory(const Program &program,
+                                  const Hardware &hardware,
+                                  const Profile &profile, const Plan &plan,
+                                  const LayerTable &table, int64_t stage,
+                                  const ScheduleFacts *facts) {
+  const ScheduleFacts made = facts ? ScheduleFacts() : scheduleFacts(plan);
+  if (!facts)
+    facts = &made;
+  StageEstimate estimate;
+  MemoryParts &parts = estimate.memory;
+  parts = memoryOf(program, plan, table, stage, facts);
+  const FrameworkMemory framework(program, hardware, profile, plan, table,
+                                  stage,
+                                  facts->inFlight[static_cast<size_t>(stage)]);
+  double beside = framework.eagerBytes() + framework.bucketBytes(parts) +
+                  framework.updateBytes(parts);
+  parts.saved = rounded(std::max(0.0, static_cast<double>(parts.saved.count()) +
+                                          framework.otherwiseSaved()));
+  beside += framework.gradientCopies(parts);
+  if (plan.zero >= 3 && profile.masterIsParameter)
+    parts.parameters = Bytes(0); // gathered copies are cast from it
+  // Of the layer behind the one at work, whose transfers run ahead.
+  const auto ahead = [&](DType dtype) {
+    return static_cast<double>(
+        checkedMul(largestBlock(program, plan, table, stage),
+                   byteWidth(dtype)));
+  };
+  if (plan.zero >= 3 && profile.overlapParameterGather)
+    beside += ahead(plan.dtypes.param);
+  if (plan.zero >= 2 && profile.overlapGradientReduce)
+    beside += ahead(plan.dtypes.grad);
+  const Bytes eager = rounded(beside);
+  estimate.fragments =
+      rounded(profile.allocatorSlack *
+              static_cast<double>((parts.total() + eager).count()));
+  estimate.outside = contextBytes(profile, plan) + estimate.fragments;
+  estimate.framework = eager + estimate.outside;
+  return estimate;
+}
+
+std::vector<StageEstimate> estimateMemory(const Program &program,
+                                          const Hardware &hardware,
+                                          const Profile &profile,
+                                          const Plan &plan) {
+  const LayerTable table(program, plan);
+  const ScheduleFacts facts = scheduleFacts(plan);
+  std::vector<StageEstimate> stages;
+  for (int64_t stage = 0; stage < plan.pp; ++stage)
+    stages.push_back(estimateStageMemory(program, hardware, profile, plan,
+                                         table, stage, &facts));
+  return stages;
+}
+
+} // namespace shardwright::cost

@@ -1,0 +1,169 @@
+#include "cost_model/estimate/Estimate.h"
+#include "cost_model/estimate/StageWork.h"
+#include "cost_model/partition/Layout.h"
+#include "SmallPrograms.h"
+
+#include <catch2/catch.hpp>
+
+using namespace shardwright::cost;
+using namespace shardwright::test;
+
+namespace {
+
+Hardware clusterOf(int64_t ranks) {
+  Hardware hardware, sized;
+  Failure failure;
+  REQUIRE(readHardware(shippedHardware("dgx-h100"), "dgx-h100", hardware,
+                       failure));
+  REQUIRE(resized(hardware, ranks, sized, failure));
+  return sized;
+}
+Profile profileOf(std::string_view name) {
+  Profile profile;
+  Failure failure;
+  REQUIRE(readProfile(shippedProfile(name), name, profile, failure));
+  return profile;
+}
+Program llama() {
+  return smallLlama({.sequence = 512,
+                     .hidden = 1024,
+                     .kvHeads = 8,
+                     .group = 1,
+                     .headDim = 128,
+                     .ffn = 2816,
+                     .vocab = 32000,
+                     .layers = 6});
+}
+StageEstimate first(const Program &program, const Profile &profile,
+                    const Plan &plan) {
+  return estimateMemory(program, clusterOf(plan.ranks()), profile, plan)[0];
+}
+
+} // namespace
+
+TEST_CASE("selective recomputation of frameworks keeps the output of attention") {
+  const Program program = llama();
+  Profile profile = profileOf("megatron-core");
+  const Plan plan = planFor(program, 1, 2, 2, true, 1, 1, 4,
+                            Recompute::Selective);
+  const Bytes kept = first(program, profile, plan).memory.saved;
+  profile.selectiveKeepsOutput = false;
+  const Bytes redone = first(program, profile, plan).memory.saved;
+  // 6 layers of 512 tokens, 8 heads of 128 over 2 ranks, 2 bytes.
+  CHECK((kept - redone).count() == 6 * 512 * 8 * 128 / 2 * 2);
+}
+
+TEST_CASE("under ZeRO 3 of FSDP parameters are their own masters") {
+  const Program program = llama();
+  Profile profile = profileOf("fsdp");
+  REQUIRE(profile.masterIsParameter);
+  const Plan plan = planFor(program, 1, 4, 1, false, 3, 1, 4);
+  const StageEstimate own = first(program, profile, plan);
+  CHECK(own.memory.parameters.count() == 0);
+  profile.masterIsParameter = false;
+  const StageEstimate apart = first(program, profile, plan);
+  CHECK(apart.memory.parameters.count() * 12 ==
+        apart.memory.optimizer.count() * 2);
+  Plan whole = plan;
+  whole.zero = 1;
+  profile.masterIsParameter = true;
+  CHECK(first(program, profile, whole).memory.parameters.count() > 0);
+}
+
+TEST_CASE("data-parallel buckets and updates cost bytes per parameter") {
+  const Program program = llama();
+  Profile profile = profileOf("nanotron");
+  profile.allocatorSlack = 0;
+  profile.gradientCopyBytes = 0;
+  const Plan plan = planFor(program, 1, 2, 1, false, 1, 1, 4);
+  const StageEstimate with = first(program, profile, plan);
+  profile.bucketBytesPerParameter = 0;
+  const StageEstimate without = first(program, profile, plan);
+  CHECK((with.framework - without.framework).count() ==
+        with.memory.gradients.count() / 4 * 2);
+  // The state of this rank's half takes 12 bytes, and the update 3 more.
+  profile.updateBytesPerParameter = 3;
+  CHECK((first(program, profile, plan).framework - without.framework).count() ==
+        without.memory.optimizer.count() / 12 * 3);
+}
+
+TEST_CASE("gradients in 16 bits grow while activations shrink") {
+  const Program program = llama();
+  Profile profile = profileOf("nanotron");
+  profile.allocatorSlack = profile.gradientCopyBytes = 0;
+  const Plan plan = planFor(program, 1, 2, 1, false, 1, 1, 4);
+  const StageEstimate plain = first(program, profile, plan);
+  profile.gradientCopyBytes = 100;
+  const StageEstimate copies = first(program, profile, plan);
+  const int64_t elements = plain.memory.gradients.count() / 4;
+  CHECK((copies.framework - plain.framework).count() ==
+        100 * elements - plain.memory.saved.count());
+}
+
+TEST_CASE("products in 8 bits keep their inputs in 8 bits") {
+  const Program program = llama();
+  Profile profile = profileOf("megatron-core");
+  const Plan plan = planFor(program, 1, 1, 1, false, 0, 1, 4);
+  const Bytes wide = first(program, profile, plan).memory.saved;
+  profile.narrow = clusterOf(1).device.gemm.fp8Tensor;
+  const Bytes narrow = first(program, profile, plan).memory.saved;
+  CHECK(narrow < wide);
+  // Norm outputs and the activation are read by products alone; the output of
+  // attention by its gradient too: 1024 + 1024 + 2816 - 1024 elements a token,
+  // a byte less each.
+  CHECK((wide - narrow).count() == 6 * 512 * (1024 + 2816));
+}
+
+TEST_CASE("modules that run again are not saved") {
+  const Program program = llama();
+  Profile profile = profileOf("megatron-core");
+  const Plan plan = planFor(program, 1, 1, 1, false, 0, 1, 4);
+  const Hardware hardware = clusterOf(1);
+  const Estimate plain = estimate(program, hardware, profile, plan);
+  profile.redoneLabels = {"mlp_n*"};
+  CHECK(profile.redoes("mlp_norm"));
+  CHECK_FALSE(profile.redoes("attn_norm"));
+  const Estimate again = estimate(program, hardware, profile, plan);
+  CHECK(again.stages[0].memory.saved < plain.stages[0].memory.saved);
+  CHECK(again.stepTime > plain.stepTime);
+}
+
+TEST_CASE("inputs that are gathered and kept outweigh gathering them again") {
+  const Program program = llama();
+  Profile profile = profileOf("megatron-core");
+  const Plan plan = planFor(program, 1, 1, 4, true, 0, 1, 4);
+  const Bytes again = first(program, profile, plan).memory.saved;
+  profile.keepsGatheredInputs = true;
+  // Behind either norm of 6 layers the other 3 ranks' parts of 512 x 1024.
+  CHECK((first(program, profile, plan).memory.saved - again).count() ==
+        6 * 2 * 3 * (512 / 4) * 1024 * 2);
+}
+
+TEST_CASE("reserved memory is allocated memory and fragments") {
+  const Program program = llama();
+  const StageEstimate stage = first(program, profileOf("megatron-core"),
+                                    planFor(program, 1, 2, 2, true, 1, 1, 4));
+  CHECK(stage.allocated() < stage.reserved());
+  CHECK(stage.reserved() < stage.total());
+  CHECK(stage.reserved() - stage.allocated() == stage.fragments);
+}
+
+TEST_CASE("the last reduction of sharded gradients is counted once") {
+  const Program program = llama();
+  const Hardware hardware = clusterOf(8);
+  Profile profile = profileOf("fsdp");
+  const Plan plan = planFor(program, 1, 8, 1, false, 2, 1, 8);
+  const StageClock clock(hardware, profile, plan);
+  StageWork work;
+  work.reduce = Seconds(6);
+  work.largestReduce = Seconds(2);
+  work.reduceShards = Seconds(0.5);
+  // Nothing to hide behind: all six show with the backward pass already.
+  CHECK(clock.shardedBackward(work).count() == Approx(6));
+  CHECK(clock.exposedReduce(work).count() == Approx(0.5));
+  // All hide but the last layer's.
+  work.layers.dataGrad = Seconds(1000);
+  const double shown = clock.shardedBackward(work).count();
+  CHECK(shown < 2);
+  CHECK(clock.exposedReduce(work).count() == Approx(0.5 + 2 - shown));
+}
