@@ -5,6 +5,7 @@
 #include "tools/shardwright/Depfile.h"
 #include "tools/shardwright/PlanJson.h"
 #include "tools/shardwright/Question.h"
+#include "tools/shardwright/Trust.h"
 
 #include <CLI/CLI.hpp>
 
@@ -33,9 +34,13 @@ Json answerJson(const Question &question, const SearchAnswer &found) {
   const Program &program = question.model.program;
   const Bytes limit = found.options.memoryLimit;
   Json plans = Json::array();
-  for (const RankedPlan &ranked : found.result.plans)
+  for (const RankedPlan &ranked : found.result.plans) {
     plans.push_back(
         pricedPlanJson(program, ranked.plan, ranked.estimate, limit));
+    plans.back().update(intervalJson(
+        intervalOf(program, question.cluster.hardware, question.profile,
+                   ranked.plan, ranked.estimate)));
+  }
   Json answer = {{"model", program.name},
                  {"plans", plans},
                  {"search", countersJson(found.result.counters)},
@@ -86,7 +91,11 @@ void printAnswer(const Question &question, const SearchAnswer &found, bool why,
   if (!result.plans.empty()) {
     const RankedPlan &best = result.plans.front();
     out << plansTable(program, result.plans, limit) << "\nbest: "
-        << planText(program, best.plan) << "\n\n"
+        << planText(program, best.plan) << "\nstep "
+        << secondsText(best.estimate.stepTime) << "; "
+        << intervalText(intervalOf(program, question.cluster.hardware,
+                                   question.profile, best.plan, best.estimate))
+        << "\n\n"
         << timeTable(best.estimate) << "\n"
         << memoryTable(best.estimate, limit) << "\n";
   }

@@ -9,6 +9,7 @@
 #include "tools/shardwright/PlanFlags.h"
 #include "tools/shardwright/PlanJson.h"
 #include "tools/shardwright/Question.h"
+#include "tools/shardwright/Trust.h"
 
 #include <CLI/CLI.hpp>
 
@@ -149,8 +150,8 @@ std::vector<std::string> defaultsOf(const PredictOptions &options,
 }
 
 void printPrediction(const Question &question, const Plan &plan,
-                     const Estimate &estimate, FlopsConvention chosen,
-                     std::ostream &out) {
+                     const Estimate &estimate, const Trust &trust,
+                     FlopsConvention chosen, std::ostream &out) {
   const Program &program = question.model.program;
   const Hardware &hardware = question.cluster.hardware;
   size_t fullest = 0;
@@ -162,6 +163,7 @@ void printPrediction(const Question &question, const Plan &plan,
       << plan.sequence << " tokens\n"
       << planText(program, plan) << "\n\n"
       << "step    " << secondsText(estimate.stepTime) << "\n"
+      << "        " << intervalText(trust.interval) << "\n"
       << "MFU     "
       << percentText(estimate.modelFlopsUtilization *
                      modelFlopsPerToken(program, chosen) / perToken);
@@ -176,7 +178,8 @@ void printPrediction(const Question &question, const Plan &plan,
       << " a second and GPU\n"
       << "memory  " << bytesText(memory) << " of "
       << bytesText(question.memoryLimit) << " on a rank of stage " << fullest
-      << (memory < question.memoryLimit ? "" : ": does not fit") << "\n\n"
+      << ": " << roomText(memory, question.memoryLimit) << "\n"
+      << loadsText(trust) << "\n"
       << timeTable(estimate) << "\n"
       << memoryTable(estimate, question.memoryLimit) << "\n"
       << "ledger of a rank of stage 0, one step\n"
@@ -235,6 +238,9 @@ ExitCode runPredict(const PredictOptions &options, Streams streams) {
   Json json = {{"model", program.name}};
   json.update(pricedPlanJson(program, plan, estimate, question.memoryLimit,
                              convention));
+  const Trust trust = trustOf(program, question.cluster.hardware,
+                              question.profile, plan, estimate);
+  json.update(trustJson(trust));
   json["memory"] = memoryJson(plan, estimate);
   json["ledger"] = ledgersJson(program, plan);
   json["basis"] = basisJson(question.cluster.hardware, question.profile, plan,
@@ -259,7 +265,7 @@ ExitCode runPredict(const PredictOptions &options, Streams streams) {
   if (options.json)
     streams.out << jsonText;
   else if (options.reportFile.empty()) {
-    printPrediction(question, plan, estimate, convention, streams.out);
+    printPrediction(question, plan, estimate, trust, convention, streams.out);
     if (options.goodput.any())
       streams.out << "\n" << goodputText(months);
     if (options.explain) {
