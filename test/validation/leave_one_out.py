@@ -9,9 +9,9 @@ source of the measured files that rate is fitted again to the other sources (the
 median of predicted / measured), and the left-out source is predicted with it.
 Rates that move by over 25 % are named.
 
-No constant is fitted to training runs, so that leaving out a set of them moves
-nothing: the error of each is already that of a source not seen. They are
-listed for that.
+One constant comes from training runs, the concentration of routing
+(cost_model/hardware/Imbalance.h), from Grok-1's rows; the error of every other
+source is already that of a source not seen. They are listed for that.
 
 Exit 1 if the median error of a left-out source more than doubles and exceeds
 10 %: then the others do not tell about it.
