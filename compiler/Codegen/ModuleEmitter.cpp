@@ -53,6 +53,26 @@ static mlir::FailureOr<Generated> readGenerated(mlir::ModuleOp source) {
   return result;
 }
 
+/// Adds the entries of kernels and update; describes them in `table`.
+static void emitEntries(const Generated &generated, llvm::Module &device,
+                        DeviceCodeTable &table) {
+  table.kernels.clear();
+  for (const KernelRows &rows : generated.kernels)
+    table.kernels.push_back(emitDeviceKernel(rows.program, device));
+  table.update = emitDeviceUpdate(generated.updateTypes,
+                                  generated.table.update, device);
+}
+
+mlir::FailureOr<DeviceCodeTable> emitDeviceEntries(mlir::ModuleOp source,
+                                                   llvm::Module &device) {
+  mlir::FailureOr<Generated> generated = readGenerated(source);
+  if (mlir::failed(generated))
+    return mlir::failure();
+  DeviceCodeTable table;
+  emitEntries(*generated, device, table);
+  return table;
+}
+
 /// PTX for one GPU; describes it in `table`.
 static bool emitPtx(const Generated &generated, const GpuArch &arch,
                     DeviceCodeTable &table, std::string &ptx,
@@ -63,11 +83,7 @@ static bool emitPtx(const Generated &generated, const GpuArch &arch,
   llvm::LLVMContext context;
   llvm::Module device("shardwright", context);
   setTarget(device, *machine);
-  table.kernels.clear();
-  for (const KernelRows &rows : generated.kernels)
-    table.kernels.push_back(emitDeviceKernel(rows.program, device));
-  table.update = emitDeviceUpdate(generated.updateTypes,
-                                  generated.table.update, device);
+  emitEntries(generated, device, table);
   std::string invalid;
   llvm::raw_string_ostream stream(invalid);
   if (llvm::verifyModule(device, &stream)) {

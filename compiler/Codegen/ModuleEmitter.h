@@ -24,6 +24,10 @@ mlir::FailureOr<std::string> emitDevicePtx(mlir::ModuleOp source,
                                            const GpuArch &arch,
                                            cost::Failure &failure);
 
+/// Adds the entries of the kernels and the update to `device`, as LLVM IR.
+mlir::FailureOr<DeviceCodeTable> emitDeviceEntries(mlir::ModuleOp source,
+                                                   llvm::Module &device);
+
 /// The constant tables of a module of phase `lowered` (plan.text,
 /// plan.program, spmd.stage ops and rt.func symbols).
 mlir::FailureOr<ProgramTable> readProgramTable(mlir::ModuleOp source);

@@ -36,12 +36,6 @@ RowUnits rowUnits(const RowProgram &program);
 /// function takes.
 llvm::Function *emitRowRange(const RowProgram &program, llvm::Module &module);
 
-/// What the buffers of an AdamW update store; m and v are as the master.
-struct UpdateTypes {
-  Element master = Element::F32, gradient = Element::F32,
-          parameter = Element::F32;
-};
-
 /// Adds the AdamW update of a bucket, as sw_rt_update of
 /// shardwright_program.h.
 llvm::Function *emitUpdate(const UpdateTypes &types, const std::string &name,

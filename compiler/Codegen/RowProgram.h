@@ -122,6 +122,12 @@ struct RowProgram {
   }
 };
 
+/// What the buffers of an AdamW update store; m and v are as the master.
+struct UpdateTypes {
+  Element master = Element::F32, gradient = Element::F32,
+          parameter = Element::F32;
+};
+
 /// Ops [first, last) of a program that run one after the other on each row, or
 /// one op that sums over rows.
 struct RowGroup {

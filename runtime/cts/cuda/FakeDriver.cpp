@@ -10,7 +10,8 @@
 // The environment says what is wrong: FAKE_DRIVER_VERSION, FAKE_DEVICES,
 // FAKE_CAPABILITY, FAKE_FREE_BYTES, FAKE_HANG (work never ends),
 // FAKE_FORGET_WAITS (streams wait for no event: what tests must notice);
-// FAKE_LOG is a file that gets the names of some calls. FAKE_ORDER: see
+// FAKE_KERNELS is a shared object with the generated kernels of a program, and
+// FAKE_LOG a file that gets the names of some calls. FAKE_ORDER: see
 // FakeStreams.h.
 //
 //===----------------------------------------------------------------------===//
@@ -24,6 +25,8 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+
+#include <dlfcn.h>
 
 using namespace shardwright::runtime::cts;
 
@@ -73,6 +76,32 @@ Work tinyUpdate(void **p) {
   };
 }
 
+/// Generated code, compiled for the host (test/Execute/host_kernels.cpp).
+const Kernel *generated(const std::string &name) {
+  using Entry = void(void **arguments, int64_t, int64_t);
+  static std::mutex mutex;
+  static std::map<std::string, Kernel> known;
+  static void *const library = [] {
+    const char *path = std::getenv("FAKE_KERNELS");
+    return path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+  }();
+  if (!library)
+    return nullptr;
+  Entry *entry =
+      reinterpret_cast<Entry *>(dlsym(library, ("run." + name).c_str()));
+  const auto *count = static_cast<const int64_t *>(
+      dlsym(library, ("parameters." + name).c_str()));
+  if (!entry || !count)
+    return nullptr;
+  std::lock_guard<std::mutex> lock(mutex);
+  return &known.try_emplace(name, [entry, count](void **parameters) -> Work {
+            std::vector<void *> values;
+            for (int64_t i = 0; i < *count; ++i)
+              values.push_back(*static_cast<void **>(parameters[i]));
+            return [entry, values]() mutable { entry(values.data(), 0, 0); };
+          }).first->second;
+}
+
 const std::map<std::string, Kernel> &kernelTable() {
 #define OWN(name)                                                              \
   { #name, own(name) }
@@ -108,6 +137,19 @@ template <typename Handle> Handle some() {
 } // namespace
 
 extern "C" {
+
+// What generated code calls.
+int32_t device_thread() {
+  return static_cast<int32_t>(BlockEmulator::get().threadIndex());
+}
+int32_t device_block() {
+  return static_cast<int32_t>(BlockEmulator::get().blockNumber());
+}
+void device_meet(int32_t) { BlockEmulator::get().barrier(); }
+float device_shuffle(int32_t, float value, int32_t distance, int32_t) {
+  return BlockEmulator::get().shuffleXor(value,
+                                         static_cast<unsigned>(distance));
+}
 
 CUresult cuInit(unsigned) {
   return fakeSetting("FAKE_DEVICES", 1) < 0 ? CUDA_ERROR_NO_DEVICE
@@ -255,8 +297,8 @@ CUresult cuEventQuery(CUevent asked) {
 CUresult cuEventDestroy(CUevent) { return CUDA_SUCCESS; }
 CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned,
                             CUjit_option *, void **) {
-  // The runtime's kernels are PTX text.
-  if (std::strstr(static_cast<const char *>(image), ".entry sw_sum") == nullptr)
+  // The runtime's kernels and the program's are PTX text.
+  if (std::strstr(static_cast<const char *>(image), ".entry ") == nullptr)
     return CUDA_ERROR_INVALID_PTX;
   *module = some<CUmodule>();
   return CUDA_SUCCESS;
@@ -264,10 +306,10 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned,
 CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule, const char *name) {
   const auto at = kernelTable().find(name);
-  if (at == kernelTable().end())
-    return CUDA_ERROR_NOT_FOUND;
-  *function = reinterpret_cast<CUfunction>(const_cast<Kernel *>(&at->second));
-  return CUDA_SUCCESS;
+  const Kernel *kernel =
+      at == kernelTable().end() ? generated(name) : &at->second;
+  *function = reinterpret_cast<CUfunction>(const_cast<Kernel *>(kernel));
+  return kernel ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 CUresult cuLaunchKernel(CUfunction function, unsigned grid, unsigned, unsigned,
                         unsigned block, unsigned, unsigned, unsigned,

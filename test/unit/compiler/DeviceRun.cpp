@@ -1,15 +1,12 @@
 //===- DeviceRun.cpp - Runs device code without a device ------------------===//
 #include "DeviceRun.h"
 
+#include "DeviceAsHost.h"
 #include "RowJit.h"
 
 #include "compiler/Codegen/DeviceRows.h"
 #include "compiler/Codegen/DeviceTarget.h"
-#include "compiler/Codegen/HostTarget.h"
 
-#include "llvm/IR/InstIterator.h"
-#include "llvm/IR/IntrinsicInst.h"
-#include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/LLVMContext.h"
 
 #include <algorithm>
@@ -159,61 +156,6 @@ static const std::vector<std::pair<std::string, void *>> kSymbols = {
     {"device_meet", reinterpret_cast<void *>(&deviceMeet)},
     {"device_shuffle", reinterpret_cast<void *>(&deviceShuffle)}};
 
-/// Replaces what only a GPU has.
-static void replaceIntrinsics(Module &module) {
-  const std::pair<Intrinsic::ID, const char *> names[] = {
-      {Intrinsic::nvvm_read_ptx_sreg_tid_x, "device_thread"},
-      {Intrinsic::nvvm_read_ptx_sreg_ctaid_x, "device_block"},
-      {Intrinsic::nvvm_barrier_cta_sync_aligned_all, "device_meet"},
-      {Intrinsic::nvvm_shfl_sync_bfly_f32, "device_shuffle"}};
-  std::vector<Instruction *> replaced;
-  for (Function &function : module) {
-    function.setCallingConv(CallingConv::C);
-    for (Instruction &instruction : instructions(function)) {
-      IRBuilder<> b(&instruction);
-      if (auto *call = dyn_cast<IntrinsicInst>(&instruction)) {
-        for (auto [id, name] : names)
-          if (call->getIntrinsicID() == id) {
-            SmallVector<Value *> arguments(call->args());
-            FunctionCallee callee = module.getOrInsertFunction(
-                name, call->getFunctionType());
-            cast<Function>(callee.getCallee())->setConvergent();
-            call->replaceAllUsesWith(b.CreateCall(callee, arguments));
-            replaced.push_back(call);
-          }
-      } else if (auto *narrow = dyn_cast<FPTruncInst>(&instruction);
-                 narrow && narrow->getType()->isBFloatTy()) {
-        // The host has no instruction for it, but our own rounding.
-        narrow->replaceAllUsesWith(
-            b.CreateBitCast(emitRoundToBf16(b, narrow->getOperand(0)),
-                            narrow->getType()));
-        replaced.push_back(narrow);
-      }
-    }
-  }
-  for (Instruction *instruction : replaced)
-    instruction->eraseFromParent();
-}
-
-/// Emits `void run.NAME(ptr *arguments, i64, i64)`, which unpacks 8 bytes each.
-static std::string emitEntry(Module &module, const std::string &name) {
-  IRBuilder<> b(module.getContext());
-  Function *callee = module.getFunction(name);
-  auto *entry = Function::Create(
-      FunctionType::get(b.getVoidTy(),
-                        {b.getPtrTy(), b.getInt64Ty(), b.getInt64Ty()}, false),
-      GlobalValue::ExternalLinkage, "run." + name, module);
-  b.SetInsertPoint(BasicBlock::Create(module.getContext(), "", entry));
-  SmallVector<Value *> arguments;
-  for (auto [number, type] :
-       enumerate(callee->getFunctionType()->params()))
-    arguments.push_back(b.CreateLoad(
-        type, b.CreateConstGEP1_64(b.getInt64Ty(), entry->getArg(0), number)));
-  b.CreateCall(callee, arguments);
-  b.CreateRetVoid();
-  return entry->getName().str();
-}
-
 static void *asArgument(int64_t value) {
   return reinterpret_cast<void *>(static_cast<intptr_t>(value));
 }
@@ -229,10 +171,10 @@ std::vector<Buffers> executeOnDevice(const RowRun &run) {
   LLVMContext context;
   Module module("test", context);
   const DeviceKernel kernel = emitDeviceKernel(run.program, module);
-  replaceIntrinsics(module);
+  replaceDeviceIntrinsics(module);
   std::vector<std::string> entries;
   for (const DeviceStep &step : kernel.steps)
-    entries.push_back(emitEntry(module, step.entry));
+    entries.push_back(emitDeviceEntry(module, step.entry));
   Jit jit(module, kSymbols);
 
   std::vector<Buffers> results;
@@ -261,8 +203,8 @@ Buffers executeUpdateOnDevice(const UpdateTypes &types, const Buffers &buffers,
   LLVMContext context;
   Module module("test", context);
   const DeviceUpdate update = emitDeviceUpdate(types, "update", module);
-  replaceIntrinsics(module);
-  const std::string entry = emitEntry(module, update.entry);
+  replaceDeviceIntrinsics(module);
+  const std::string entry = emitDeviceEntry(module, update.entry);
   Jit jit(module, kSymbols);
   const Element elements[] = {types.master, types.master, types.master,
                               types.gradient, types.parameter};

@@ -1,8 +1,6 @@
 //===- RowCompare.cpp - Row programs against plain loops ------------------===//
 #include "RowCompare.h"
 
-#include "DeviceRun.h"
-
 #include <catch2/catch.hpp>
 
 #include <cmath>
@@ -72,28 +70,14 @@ static void compareBuffers(const RowRun &run, const Buffers &expected,
   }
 }
 
-/// Compares device code, which must give the same bits with its threads in any
-/// order.
-static void compareDevice(const RowRun &run, const Buffers &expected) {
-  const std::vector<Buffers> actual = executeOnDevice(run);
-  compareBuffers(run, expected, actual[0]);
-  for (const Buffers &other : actual)
-    REQUIRE(other == actual[0]);
-}
-
-/// Compares a run of the whole program, one of its units in ranges, and its
-/// device code.
 static void compareAll(const RowRun &run,
-                const std::function<void(Buffers &)> &reference) {
+                       const std::function<void(Buffers &)> &reference) {
   Buffers expected = run.buffers;
   reference(expected);
-  compareBuffers(run, expected, execute(run));
-  const int64_t extent = rowUnits(run.program).extent;
-  if (extent > 0 && run.program.storage.empty())
-    compareBuffers(run, expected,
-                   executeInRanges(run, std::max<int64_t>(1, extent / 3)));
-  if (run.program.element == Element::F32) // the arithmetic of devices
-    compareDevice(run, expected);
+  for (const RowResult &result : runAll(run)) {
+    INFO(result.how);
+    compareBuffers(run, expected, result.buffers);
+  }
 }
 
 double toBf16(double x) {

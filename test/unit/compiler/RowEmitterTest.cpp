@@ -1,6 +1,7 @@
 //===- RowEmitterTest.cpp - Groups, ranges, the update, vectorization -----===//
-#include "DeviceRun.h"
 #include "RowCompare.h"
+
+#include "compiler/Codegen/RowEmitter.h"
 
 #include <catch2/catch.hpp>
 
@@ -28,48 +29,6 @@ TEST_CASE("programs are cut into ranges that are worth a thread") {
   CHECK(units({positions}).grain == 4);
   add.width = 16;
   CHECK_FALSE(units({add}).areWorthThreads());
-}
-
-TEST_CASE("the AdamW update, with and without decay") {
-  for (Element element : kElements)
-    for (int64_t count : {0, 1, 5, 67, 1024})
-      for (double decay : {0.0, 0.1}) {
-        Buffers buffers;
-        for (unsigned i = 0; i < 5; ++i)
-          buffers.push_back(randoms(count, i + 1));
-        buffers[2] = randoms(count, 3, 0, 2); // v is a mean of squares
-        const std::vector<double> s{0.01, 0.9, 0.95, 1e-8, decay,
-                                    0.5,  0.1, 0.05};
-        const UpdateTypes types{element, element, element};
-        const double tolerance = element == Element::F64 ? 1e-13 : 1e-5;
-        std::vector<Buffers> results = {executeUpdate(types, buffers, s)};
-        if (element == Element::F32) {
-          results.push_back(executeUpdateOnDevice(types, buffers, s));
-          results.push_back(executeUpdate({element, element, Element::BF16},
-                                          buffers, s));
-          results.push_back(executeUpdateOnDevice(
-              {element, element, Element::BF16}, buffers, s));
-        }
-        for (int64_t i = 0; i < count; ++i) {
-          const double g = buffers[3][i] * s[5];
-          const double m = s[1] * buffers[1][i] + (1 - s[1]) * g;
-          const double v = s[2] * buffers[2][i] + (1 - s[2]) * g * g;
-          const double master =
-              buffers[0][i] -
-              s[0] * ((m / s[6]) / (std::sqrt(v / s[7]) + s[3]) +
-                      s[4] * buffers[0][i]);
-          for (size_t run = 0; run < results.size(); ++run) {
-            const Buffers &actual = results[run];
-            const bool isNarrow = run >= 2;
-            CHECK(actual[1][i] == Approx(m).margin(tolerance));
-            CHECK(actual[2][i] == Approx(v).margin(tolerance));
-            CHECK(actual[0][i] == Approx(master).margin(tolerance));
-            CHECK(actual[4][i] ==
-                  (isNarrow ? toBf16(actual[0][i]) : actual[0][i]));
-            CHECK(actual[3][i] == buffers[3][i]);
-          }
-        }
-      }
 }
 
 // A norm, then the residual add of its result, then the bias gradient of that:

@@ -1,5 +1,4 @@
 //===- RowMapsTest.cpp - Elementwise row ops against plain loops ----------===//
-#include "DeviceRun.h"
 #include "RowCompare.h"
 
 #include <catch2/catch.hpp>
@@ -32,15 +31,15 @@ TEST_CASE("results are rounded to bf16 once, to nearest, ties to even") {
   run.program.storage = {Element::F32, Element::BF16, Element::BF16};
   run.buffers[0] = {0x1p-8, 0x3p-8, 0x1.0002p-8, 3e38, NAN, -INFINITY};
   run.buffers[1] = {1, 1, 1, 0x1.fep127, 1, 1};
-  std::vector<Buffers> results = executeOnDevice(run);
-  results.push_back(execute(run));
-  for (const Buffers &result : results) {
-    CHECK(result[2][0] == 1);
-    CHECK(result[2][1] == 1 + 0x1p-6);
-    CHECK(result[2][2] == 1 + 0x1p-7);
-    CHECK(result[2][3] == INFINITY);
-    CHECK(std::isnan(result[2][4]));
-    CHECK(result[2][5] == -INFINITY);
+  for (const RowResult &result : runAll(run)) {
+    INFO(result.how);
+    const std::vector<double> &sum = result.buffers[2];
+    CHECK(sum[0] == 1);
+    CHECK(sum[1] == 1 + 0x1p-6);
+    CHECK(sum[2] == 1 + 0x1p-7);
+    CHECK(sum[3] == INFINITY);
+    CHECK(std::isnan(sum[4]));
+    CHECK(sum[5] == -INFINITY);
   }
 }
 

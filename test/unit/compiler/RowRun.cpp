@@ -4,6 +4,7 @@
 #include "RowJit.h"
 
 #include "compiler/Codegen/Object.h"
+#include "compiler/Codegen/RowEmitter.h"
 
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/LLVMContext.h"

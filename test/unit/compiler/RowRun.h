@@ -2,7 +2,6 @@
 #ifndef SHARDWRIGHT_TEST_UNIT_COMPILER_ROWRUN_H
 #define SHARDWRIGHT_TEST_UNIT_COMPILER_ROWRUN_H
 
-#include "compiler/Codegen/RowEmitter.h"
 #include "compiler/Codegen/RowProgram.h"
 
 #include <map>
@@ -19,6 +18,20 @@ struct RowRun {
   std::map<int, std::vector<int32_t>> labels;
   int64_t positionOrigin = 0, columnOrigin = 0;
 };
+
+/// A way of running a program, and what it gave.
+struct RowResult {
+  const char *how;
+  Buffers buffers;
+};
+/// Runs a program in every way that this test has: on the host whole and in
+/// ranges, and its device code, which must give the same bits with threads in
+/// any order; or on a GPU (test/device). None if there is no way.
+std::vector<RowResult> runAll(const RowRun &run);
+/// As runAll, of the AdamW update of buffers master, m, v, grad, param.
+std::vector<RowResult> runUpdates(const UpdateTypes &types,
+                                  const Buffers &buffers,
+                                  const std::vector<double> &scalars);
 
 /// Compiles the program as executables are compiled (O3, object file), links
 /// it into this process and runs it. Returns the buffers afterwards, converted
