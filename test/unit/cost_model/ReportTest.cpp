@@ -75,9 +75,9 @@ TEST_CASE("equal neighbouring stages share a line of the memory table") {
   Estimate estimate;
   MemoryParts parts;
   parts.parameters = Bytes(1 << 20);
-  estimate.stages = {{parts, Bytes(0), Bytes(0)},
-                     {parts, Bytes(0), Bytes(0)},
-                     {{}, Bytes(5), Bytes(0)}};
+  estimate.stages = {{parts, Bytes(0), Bytes(0), Bytes(0)},
+                     {parts, Bytes(0), Bytes(0), Bytes(0)},
+                     {{}, Bytes(5), Bytes(0), Bytes(0)}};
   std::string text = memoryTable(estimate, Bytes(2 << 20));
   CHECK(text.find("\n0-1 ") != std::string::npos);
   CHECK(text.find("\n2 ") != std::string::npos);
