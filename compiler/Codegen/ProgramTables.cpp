@@ -212,7 +212,7 @@ void TableEmitter::emit(const ProgramTable &table) {
         FIELD(sw_rt_program, num_axes, count(table.axes.size())),
         FIELD(sw_rt_program, num_stages, count(table.stages.size())),
         FIELD(sw_rt_program, num_kinds, count(table.kinds.size())),
-        SCALAR(pp_axis), SCALAR(dp_axis), SCALAR(tp_axis), SCALAR(zero),
+        SCALAR(pp_axis), SCALAR(dp_axis), SCALAR(zero),
         SCALAR(compute_dtype), SCALAR(param_dtype), SCALAR(grad_dtype),
         SCALAR(master_dtype), SCALAR(stat_dtype), SCALAR(vocab),
         SCALAR(sequence), SCALAR(micro_batch), SCALAR(global_batch),

@@ -230,7 +230,6 @@ void TableReader::readPlan() {
   auto dtype = [](cost::DType type) { return static_cast<int32_t>(type); };
   rest.pp_axis = cost::axisNamed(plan, "pp");
   rest.dp_axis = cost::axisNamed(plan, "dp");
-  rest.tp_axis = cost::axisNamed(plan, "tp");
   rest.zero = plan.zero;
   rest.compute_dtype = dtype(plan.dtypes.compute);
   rest.param_dtype = dtype(plan.dtypes.param);

@@ -18,7 +18,16 @@ std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role) {
   switch (segment) {
   case Segment::Stream:
     return axes(plan.sp && role == Role::Seq, Degree::Tp);
-  case Segment::Attention: return axes(role == Role::Heads, Degree::Tp);
+  case Segment::Attention: {
+    if (role != Role::Heads && role != Role::Group)
+      return {};
+    std::vector<Axis> replicas = kvReplicaAxes(plan);
+    if (role == Role::Group)
+      return replicas;
+    std::vector<Axis> heads = axesOfDegree(plan, Degree::Tp);
+    heads.resize(heads.size() - replicas.size());
+    return heads;
+  }
   case Segment::Mlp: return axes(role == Role::Ffn, Degree::Tp);
   case Segment::Embed:
   case Segment::Head:
@@ -138,6 +147,20 @@ void addAxes(std::vector<Axis> &axes, const std::vector<Axis> &more) {
   std::sort(axes.begin(), axes.end());
 }
 
+/// How the weight gradient reads a kept value.
+struct KeptReader {
+  std::optional<Encoding> encoding; ///< if all its ops want the same
+  /// All of them are linear in it alone and share this segment; then the axes
+  /// that shard their factors.
+  std::optional<Segment> linearIn;
+  std::vector<Axis> usedAxes;
+};
+
+bool isProduct(const Op &op) {
+  return op.space.kernel == KernelClass::Gemm ||
+         op.space.kernel == KernelClass::GroupedGemm;
+}
+
 /// Plans one function; the members are what its steps share.
 class FunctionPlanner {
 public:
@@ -146,10 +169,10 @@ public:
       : plan(plan), kind(kind), function(function), out(out), why(why) {}
 
   /// `saved` and `kept`: encodings by index, of the functions planned before.
-  /// `keptReaders`: encodings in which the function after reads kept values.
+  /// `keptReaders`: how the function after reads kept values, by index.
   bool run(const std::vector<Encoding> &saved,
            const std::vector<Encoding> &kept,
-           std::map<int32_t, Encoding> keptReaders = {}) {
+           std::map<int32_t, KeptReader> keptReaders = {}) {
     readers = std::move(keptReaders);
     const size_t count = function.values.size();
     out.encodings.assign(count, {});
@@ -279,8 +302,7 @@ private:
   /// The partial axes that pass through op `index`; marks its operands so.
   std::vector<Axis> passedPartial(int index, PlannedOp &planned) {
     const Op &op = function.ops[index];
-    const bool product = op.space.kernel == KernelClass::Gemm ||
-                         op.space.kernel == KernelClass::GroupedGemm;
+    const bool product = isProduct(op);
     std::vector<Axis> axes;
     std::vector<size_t> carriers;
     size_t linearOperands = 0;
@@ -290,8 +312,9 @@ private:
       ++linearOperands;
       const Encoding &have = out.encodings[op.operands[i]];
       int from = producer[op.operands[i]];
-      if (have.partial != Partial::Sum || from < 0 ||
-          function.ops[from].segment != op.segment ||
+      // A partial argument is a kept value that may stay so: see staysPartial.
+      if (have.partial != Partial::Sum ||
+          (from >= 0 && function.ops[from].segment != op.segment) ||
           have.dims != planned.operands[i].dims)
         continue;
       if (!carriers.empty() && have.partialAxes != axes)
@@ -357,7 +380,35 @@ private:
     if (result.kind != ResultKind::Kept)
       return nullptr;
     auto found = readers.find(result.index);
-    return found == readers.end() ? nullptr : &found->second;
+    return found == readers.end() || !found->second.encoding
+               ? nullptr
+               : &*found->second.encoding;
+  }
+  /// Whether a partial value may be kept as it is: nothing here finishes it, and
+  /// the partial passes through whatever reads it.
+  bool staysPartial(ValueId value) {
+    const Encoding &produced = out.encodings[value];
+    if (produced.partial != Partial::Sum || producer[value] < 0)
+      return false;
+    for (const auto &use : out.values[value].uses) {
+      if (!takesFinished(use)) {
+        if (!(wantedBy(use) == produced))
+          return false;
+        continue;
+      }
+      const Result &result = function.results[use.operand];
+      auto found = readers.find(result.index);
+      if (result.kind != ResultKind::Kept || found == readers.end())
+        return false;
+      const KeptReader &reader = found->second;
+      if (!reader.encoding || reader.encoding->dims != produced.dims ||
+          reader.linearIn != function.ops[producer[value]].segment)
+        return false;
+      for (Axis axis : produced.partialAxes)
+        if (contains(reader.usedAxes, axis))
+          return false;
+    }
+    return true;
   }
   Encoding &wantedBy(const PlannedFunction::ValuePlan::Use &use) {
     return use.op < 0 ? out.results[use.operand]
@@ -373,7 +424,8 @@ private:
       takers = takers || takesFinished(use);
     }
     const bool partial = produced.partial != Partial::None;
-    if (!change && !(takers && partial)) { // the common case
+    if ((!change && !(takers && partial)) || // the common case
+        (takers && staysPartial(value))) {
       valuePlan.reshards.served.assign(valuePlan.uses.size(), 0);
       return true;
     }
@@ -452,19 +504,18 @@ private:
   PlannedFunction &out;
   std::string &why;
   std::vector<int> producer; ///< per value its op, -1 for arguments
-  std::map<int32_t, Encoding> readers; ///< by index of kept value
+  std::map<int32_t, KeptReader> readers; ///< by index of kept value
 };
 
-/// Per kept value that every op of the weight gradient reads in one encoding,
-/// this encoding.
-std::map<int32_t, Encoding> keptReadersOf(const Plan &plan,
-                                          const Function &weightGrad) {
-  std::map<int32_t, Encoding> readers;
+/// How `weightGrad` reads each kept value.
+std::map<int32_t, KeptReader> keptReadersOf(const Plan &plan,
+                                            const Function &weightGrad) {
+  std::map<int32_t, KeptReader> readers;
   for (const Argument &argument : weightGrad.arguments) {
     if (argument.kind != ArgKind::Kept)
       continue;
-    std::optional<Encoding> wanted;
-    bool single = true;
+    KeptReader reader;
+    bool single = true, linear = true;
     for (const Op &op : weightGrad.ops)
       for (size_t i = 0; i < op.operands.size(); ++i) {
         if (op.operands[i] != argument.value)
@@ -473,11 +524,22 @@ std::map<int32_t, Encoding> keptReadersOf(const Plan &plan,
         for (int factor : op.space.operands[i])
           encoding.dims.push_back(
               axesOf(plan, op.segment, op.space.factors[factor].role));
-        single = single && (!wanted || *wanted == encoding);
-        wanted = std::move(encoding);
+        single = single && (!reader.encoding || *reader.encoding == encoding);
+        reader.encoding = std::move(encoding);
+        const std::vector<bool> &in = op.space.linear;
+        linear = linear && i < in.size() && in[i] &&
+                 (isProduct(op) || std::count(in.begin(), in.end(), true) == 1) &&
+                 (!reader.linearIn || *reader.linearIn == op.segment);
+        reader.linearIn = op.segment;
+        for (const Factor &factor : op.space.factors)
+          addAxes(reader.usedAxes, axesOf(plan, op.segment, factor.role));
       }
-    if (wanted && single)
-      readers.emplace(argument.index, std::move(*wanted));
+    if (!single)
+      reader.encoding.reset();
+    if (!linear)
+      reader.linearIn.reset();
+    if (reader.encoding)
+      readers.emplace(argument.index, std::move(reader));
   }
   return readers;
 }

@@ -14,13 +14,24 @@ namespace shardwright::cost {
 
 /// The rule table:
 ///   stream:        batch:dp  seq:tp if sp
-///   attention:     batch:dp  heads:tp
+///   attention:     batch:dp  heads:tp without its key/value replicas
+///                  group:key/value replicas
 ///   mlp:           batch:dp  ffn:tp
 ///   router:        as stream; rows: as the tokens that they are copies of
 ///   experts:       experts:ep  ffn:etp  rows: as in router without etp
 ///   embed/head/loss: batch:dp  vocab:tp
 ///   update:        flat:dp if zero >= 1
 /// An axis of size 1 is never listed.
+///
+/// A query head is a pair (key/value head, group). Where tp exceeds the
+/// key/value heads, its outer axes split them and its inner ones (kvReplicaAxes)
+/// the group: a rank has one key/value head and some of the query heads that
+/// share it, so what depends on query heads (q and output projection, scores) is
+/// split tp ways, and what does not (k and v projection, their values) is held
+/// and computed alike by the replicas. The gradients of k and v are sums over
+/// their query heads, so partial over the replicas; they pass as partials
+/// through everything linear into the weights' gradients, which the replicas sum
+/// once a step.
 std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role);
 
 /// Vocabulary padded for a plan: a multiple of 128 * tp (Megatron). D14.
@@ -102,7 +113,10 @@ struct PlannedVariant {
 ///   finished (the first reshard that clears it), and adds no collective other
 ///   than that finish; a Kept result is kept in the encoding in which the weight
 ///   gradient reads it, if the data gradient makes that version for itself
-///   (under sp: a gathered gradient is not gathered twice).
+///   (under sp: a gathered gradient is not gathered twice), and stays partial if
+///   nothing in the data gradient finishes it and the weight gradient does
+///   nothing with it that is not linear in it alone (gradients of replicated
+///   key/value heads).
 /// Returns false with `why` if planReshards fails.
 bool planVariant(const Plan &plan, const Kind &kind, const KindVariant &variant,
                  PlannedVariant &planned, std::string &why);

@@ -75,9 +75,9 @@ DType DTypes::of(Precision precision) const {
 
 namespace {
 
-/// Sizes into which the boundaries of the expert order cut the dense degree
-/// that lies over [inner, inner * size), inner to outer; false if they do not
-/// divide.
+/// Sizes into which the boundaries of the expert order, of ZeRO groups and of
+/// key/value replicas cut the dense degree that lies over [inner, inner * size),
+/// inner to outer; false if they do not divide.
 bool cutDegree(const Plan &plan, int64_t inner, int64_t size,
                std::vector<int64_t> &pieces) {
   pieces.clear();
@@ -87,8 +87,10 @@ bool cutDegree(const Plan &plan, int64_t inner, int64_t size,
       plan.zeroRanks > 0
           ? checkedMul(checkedMul(plan.tp, plan.cp), plan.zeroRanks)
           : 1;
-  for (int64_t boundary :
-       {plan.etp, checkedMul(plan.etp, plan.ep), shards}) {
+  int64_t boundaries[] = {plan.kvReplicas, plan.etp,
+                          checkedMul(plan.etp, plan.ep), shards};
+  std::sort(std::begin(boundaries), std::end(boundaries));
+  for (int64_t boundary : boundaries) {
     if (boundary <= from || boundary >= outer)
       continue;
     if (boundary % from != 0)
@@ -185,6 +187,21 @@ std::vector<Axis> axesOfDegree(const Plan &plan, Degree degree) {
 int64_t pipelineStride(const Plan &plan) {
   const int64_t inner = checkedMul(plan.cp, plan.tp);
   return plan.order == MeshOrder::DpPp ? inner : checkedMul(plan.dp, inner);
+}
+
+int64_t kvReplicasOf(const Program &program, int64_t tp) {
+  const int64_t heads = program.kvHeads;
+  return heads > 0 && tp > heads && tp % heads == 0 ? tp / heads : 1;
+}
+
+std::vector<Axis> kvReplicaAxes(const Plan &plan) {
+  std::vector<Axis> axes = axesOfDegree(plan, Degree::Tp);
+  int64_t inner = 1;
+  size_t first = axes.size();
+  while (first > 0 && inner < plan.kvReplicas)
+    inner *= plan.mesh[axes[--first]].size;
+  axes.erase(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(first));
+  return axes;
 }
 
 Axis axisNamed(const Plan &plan, std::string_view axis) {

@@ -111,6 +111,10 @@ struct Plan {
   std::vector<MeshAxis> mesh; ///< outer to inner, as setMesh fills it
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1, etp = 1;
   bool sp = false;
+  /// Neighbouring tensor ranks that hold the same key/value heads, each with
+  /// other query heads of their groups: kvReplicasOf where tp exceeds the
+  /// key/value heads, else 1.
+  int64_t kvReplicas = 1;
   int zero = 0; ///< ZeRO stage: 1 shards state, 2 gradients, 3 parameters too
   /// Neighbouring data ranks over which ZeRO shards, and over cp inside of
   /// them; the others hold copies (HSDP). 0: all of them.
@@ -182,12 +186,14 @@ int64_t chunkMicrobatches(ScheduleKind kind, int64_t microbatches);
 /// order (dp, cp, tp) and the expert order (edp, ep, etp), outer to inner; under
 /// MeshOrder::DpPp pp stands behind what dp is made of. A degree that is one
 /// axis has its own name; of several axes the outermost is "dp0". HSDP splits
-/// dp, too: "dp0" over copies, "dp1" over shards. Without expert parallelism:
-/// [pp, dp, tp]. cp of 1 has no axis.
+/// dp, too: "dp0" over copies, "dp1" over shards; and kvReplicas tp: "tp0" over
+/// key/value heads, "tp1" over their replicas. Without any of them: [pp, dp,
+/// tp]. cp of 1 has no axis.
 void setMesh(Plan &plan);
 /// The same as a value. Degrees that do not nest: the dense order alone.
 std::vector<MeshAxis> meshOf(const Plan &plan);
-/// Whether the boundaries of the two orders, and of zeroRanks, divide one another in a chain.
+/// Whether the boundaries of the two orders, of zeroRanks and of kvReplicas
+/// divide one another in a chain.
 bool degreesNest(const Plan &plan);
 
 /// A degree of the plan; Edp is dp * cp * tp / (ep * etp).
@@ -195,6 +201,11 @@ enum class Degree { Pp, Dp, Cp, Tp, Edp, Ep, Etp };
 std::string_view name(Degree degree);
 /// Mesh axes that make up a degree, outer to inner, those of size 1 left out.
 std::vector<Axis> axesOfDegree(const Plan &plan, Degree degree);
+/// Tensor ranks for each key/value head of `program`, where tp is a multiple of
+/// them; else 1 (rule kv_heads_divisible_by_tp speaks of the rest).
+int64_t kvReplicasOf(const Program &program, int64_t tp);
+/// Of the axes of tp those over replicas of key/value heads: the inner ones.
+std::vector<Axis> kvReplicaAxes(const Plan &plan);
 
 /// Ranks between neighbours of a pipeline.
 int64_t pipelineStride(const Plan &plan);

@@ -99,6 +99,8 @@ void readParallel(JsonObject parallel, Plan &plan) {
   plan.cp = parallel.integer("cp", 1, maxDegree);
   plan.ep = parallel.integer("ep", 1, maxDegree);
   plan.etp = parallel.integer("etp", 1, maxDegree);
+  if (parallel.has("kv_replicas"))
+    plan.kvReplicas = parallel.integer("kv_replicas", 1, maxDegree);
   plan.sp = parallel.boolean("sp");
   plan.zero = static_cast<int>(parallel.integer("zero", 0, 3));
   if (plan.cp > 1)
@@ -250,6 +252,8 @@ std::string canonicalText(const Plan &plan) {
       {"expert_rows_max", 0},
   };
   // Written where they say something.
+  if (plan.kvReplicas > 1)
+    text["parallel"]["kv_replicas"] = plan.kvReplicas;
   if (plan.offloadOptimizer)
     text["parallel"]["offload"] = "optimizer";
   if (plan.dtypes.products != Narrow::None)

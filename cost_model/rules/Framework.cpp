@@ -33,13 +33,15 @@ const FrameworkFacts &factsOf(Framework framework) {
   using Kind = ScheduleKind;
   static const FrameworkFacts native = {
       "this compiler", "compiler/Driver/Compile.cpp", {0, 1}, {0, 1},
-      {Kind::OneFOneB, Kind::GPipe}};
+      {Kind::OneFOneB, Kind::GPipe}, false, true};
   static const FrameworkFacts megatron = {
-      "Megatron Core 0.12",
-      "megatron/training/arguments.py (use_distributed_optimizer) and "
-      "megatron/core/pipeline_parallel/schedules.py",
+      "Megatron Core 0.16",
+      "megatron/training/arguments.py (use_distributed_optimizer), "
+      "megatron/core/pipeline_parallel/schedules.py and "
+      "megatron/core/transformer/attention.py (num_query_groups < tp since "
+      "NVIDIA/Megatron-LM#2565, December 2025)",
       {0, 1}, {0, 1},
-      {Kind::OneFOneB, Kind::Interleaved}};
+      {Kind::OneFOneB, Kind::Interleaved}, false, true};
   static const FrameworkFacts titan = {
       "torchtitan 0.1",
       "torchtitan/parallelisms (FSDP2 with and without reshard_after_forward, "

@@ -32,6 +32,7 @@ struct FrameworkFacts {
   std::vector<int> zeroUnderPipeline;
   std::vector<ScheduleKind> schedules; ///< with more than one stage
   bool tensorNeedsSequence = false;    ///< tp > 1 always comes with sp
+  bool replicatesKvHeads = false;      ///< tp may exceed key/value heads
 };
 const FrameworkFacts &factsOf(Framework framework);
 

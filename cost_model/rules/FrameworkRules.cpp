@@ -53,4 +53,17 @@ void checkTensorNeedsSequence(RuleCheck &check) {
                {"sp = true", "tp = 1"});
 }
 
+void checkFrameworkKvHeads(RuleCheck &check) {
+  const int64_t kvHeads = check.program.kvHeads, tp = check.plan.tp;
+  if (factsOf(check.framework).replicatesKvHeads ||
+      kvReplicasOf(check.program, tp) == 1)
+    return;
+  check.fail("expected the number of key/value heads (" +
+                 std::to_string(kvHeads) + ") to be a multiple of tp under " +
+                 std::string(name(check.framework)) +
+                 ", which does not replicate heads, but got tp = " +
+                 std::to_string(tp),
+             RuleCheck::texts(commonDivisors({kvHeads})));
+}
+
 } // namespace shardwright::cost

@@ -71,6 +71,7 @@ private:
 void checkFrameworkZero(RuleCheck &check);
 void checkFrameworkSchedule(RuleCheck &check);
 void checkTensorNeedsSequence(RuleCheck &check);
+void checkFrameworkKvHeads(RuleCheck &check);
 
 // ExpertRules.cpp: widths, and degrees of experts.
 void checkFfn(RuleCheck &check);

@@ -69,6 +69,7 @@ void checkDegrees(Check &check) {
       {"cp", plan.cp},
       {"ep", plan.ep},
       {"etp", plan.etp},
+      {"kv_replicas", plan.kvReplicas},
       {"chunks", plan.chunks},
       {"global batch", plan.globalBatch},
       {"micro batch", plan.microBatch}};
@@ -79,7 +80,8 @@ void checkDegrees(Check &check) {
 }
 
 void checkMesh(Check &check) {
-  const Plan &plan = check.plan;
+  Plan plan = check.plan; // rule kv_replicas_match speaks of its replicas
+  plan.kvReplicas = kvReplicasOf(check.program, plan.tp);
   const std::vector<MeshAxis> wanted = meshOf(plan);
   if (plan.mesh == wanted)
     return;
@@ -104,8 +106,29 @@ void checkHeads(Check &check) {
                 check.plan.tp);
 }
 void checkKvHeads(Check &check) {
-  check.divides("the number of key/value heads", check.program.kvHeads, "tp",
-                check.plan.tp);
+  const int64_t kvHeads = check.program.kvHeads, tp = check.plan.tp;
+  const auto fits = [&](int64_t degree) {
+    return kvHeads % degree == 0 || kvReplicasOf(check.program, degree) > 1;
+  };
+  if (fits(tp))
+    return;
+  std::vector<int64_t> legal = commonDivisors({check.program.heads});
+  std::erase_if(legal, [&](int64_t degree) { return !fits(degree); });
+  check.fail("expected tp to divide the number of key/value heads (" +
+                 std::to_string(kvHeads) + ") or to be a multiple of it, but "
+                 "got tp = " + std::to_string(tp),
+             Check::texts(legal));
+}
+void checkKvReplicas(Check &check) {
+  const Plan &plan = check.plan;
+  const int64_t wanted = kvReplicasOf(check.program, plan.tp);
+  if (plan.kvReplicas != wanted)
+    check.fail("expected parallel.kv_replicas = " + std::to_string(wanted) +
+                   " with tp = " + std::to_string(plan.tp) + " and " +
+                   std::to_string(check.program.kvHeads) +
+                   " key/value heads, but got " +
+                   std::to_string(plan.kvReplicas),
+               {std::to_string(wanted)});
 }
 void checkSpNeedsTp(Check &check) {
   if (check.plan.sp && check.plan.tp == 1)
@@ -381,6 +404,8 @@ constexpr Entry table[] = {
     {Diag::mesh_equals_degrees, checkMesh},
     {Diag::heads_divisible_by_tp, checkHeads},
     {Diag::kv_heads_divisible_by_tp, checkKvHeads},
+    {Diag::kv_heads_of_framework, checkFrameworkKvHeads},
+    {Diag::kv_replicas_match, checkKvReplicas},
     {Diag::ffn_divisible_by_tp, checkFfn},
     {Diag::experts_divisible_by_ep, checkExperts},
     {Diag::expert_ffn_divisible_by_etp, checkExpertFfn},

@@ -152,7 +152,8 @@ std::vector<Stage> stagesWith(const Program &program,
   return stages;
 }
 
-void setDegrees(Plan &plan, const Candidate &candidate) {
+void setDegrees(const Program &program, Plan &plan,
+                const Candidate &candidate) {
   plan.dp = candidate.dp;
   plan.tp = candidate.tp;
   plan.pp = candidate.pp;
@@ -164,6 +165,7 @@ void setDegrees(Plan &plan, const Candidate &candidate) {
   plan.microBatch = candidate.microBatch;
   plan.schedule = candidate.schedule;
   plan.chunks = candidate.chunks;
+  plan.kvReplicas = kvReplicasOf(program, plan.tp);
   setMesh(plan);
 }
 
@@ -172,7 +174,7 @@ Plan planAt(const Program &program, const Plan &base,
   Plan plan = base;
   plan.stages = stagesWith(program, layersPerStage(candidate, program.layers),
                            candidate.recompute, candidate.fullLayers);
-  setDegrees(plan, candidate);
+  setDegrees(program, plan, candidate);
   return plan;
 }
 

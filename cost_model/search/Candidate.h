@@ -92,7 +92,8 @@ std::vector<Stage> stagesWith(const Program &program,
                               Recompute policy, int64_t fullLayers);
 
 /// Degrees, batch, ZeRO and schedule of `candidate`, and the mesh; stages stay.
-void setDegrees(Plan &plan, const Candidate &candidate);
+void setDegrees(const Program &program, Plan &plan,
+                const Candidate &candidate);
 /// The plan at `candidate`; `base` gives names, digests, dtypes, global batch
 /// and sequence.
 Plan planAt(const Program &program, const Plan &base,

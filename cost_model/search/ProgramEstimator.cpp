@@ -74,7 +74,7 @@ public:
     key.firstLayers = key.lastLayers = 0;
     if (!current || current->key != key) {
       Plan plan = base;
-      setDegrees(plan, c);
+      setDegrees(program, plan, c);
       plan.stages = stagesWith(program, std::vector<int64_t>(c.pp, 0),
                                Recompute::None, -1);
       LayerTable table = tableOf(plan);

@@ -129,7 +129,7 @@ const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
   site.depth = depth;
 
   Plan plan = base;
-  setDegrees(plan, key);
+  setDegrees(program, plan, key);
   const StageClock clock(hardware, profile, plan);
   const auto stateOf = [&](int kind) {
     const ParameterBlock &block = cache.block(program, plan, kind);

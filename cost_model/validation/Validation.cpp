@@ -377,6 +377,7 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   plan.pp = row.pp;
   plan.ep = row.ep;
   plan.etp = row.etp;
+  plan.kvReplicas = kvReplicasOf(program, plan.tp);
   plan.sp = row.sp;
   plan.zero = row.zero;
   if (row.zero > 0 && row.zeroGroup < row.dp * row.cp)

@@ -160,7 +160,7 @@ typedef struct sw_rt_program {
   const char *plan;      /* canonical plan.json text */
   const char *predicted; /* predicted ledgers per stage, JSON text */
   int32_t num_axes, num_stages, num_kinds;
-  int32_t pp_axis, dp_axis, tp_axis;
+  int32_t pp_axis, dp_axis;
   int32_t zero;          /* 0 or 1 */
   int32_t compute_dtype, param_dtype, grad_dtype, master_dtype, stat_dtype;
   int64_t vocab;         /* unpadded */

@@ -71,6 +71,7 @@ std::vector<PlanField> fieldsOf(const Plan &plan) {
           {"cp", number(plan.cp)},
           {"ep", number(plan.ep)},
           {"etp", number(plan.etp)},
+          {"kv replicas", number(plan.kvReplicas)},
           {"sp", onOff(plan.sp)},
           {"zero", number(plan.zero)},
           {"zero ranks", number(plan.zeroRanks)},

@@ -28,6 +28,7 @@ Json parallelJson(const Program &program, const Plan &plan) {
           {"cp", plan.cp},
           {"ep", plan.ep},
           {"etp", plan.etp},
+          {"kv_replicas", plan.kvReplicas},
           {"vp", plan.chunks},
           {"sp", plan.sp},
           {"zero", plan.zero},

@@ -327,7 +327,6 @@ const sw_rt_program &tinyProgram(const TinyPlan &plan) {
   p.num_kinds = 3;
   p.pp_axis = 0;
   p.dp_axis = 1;
-  p.tp_axis = 2;
   p.zero = static_cast<int32_t>(plan.zero);
   p.compute_dtype = p.param_dtype = p.grad_dtype = p.master_dtype =
       p.stat_dtype = plan.singlePrecision ? SW_RT_F32 : SW_RT_F64;

@@ -1,5 +1,7 @@
 #include "cost_model/partition/Assignment.h"
 #include "SmallPrograms.h"
+#include "cost_model/partition/Ledger.h"
+#include "cost_model/partition/Layout.h"
 
 #include <catch2/catch.hpp>
 
@@ -306,4 +308,84 @@ TEST_CASE("a size that does not divide is an answer, not a crash") {
   CHECK_FALSE(planVariant(plan, program.kinds[1],
                           program.kinds[1].variants[0], p, why));
   CHECK(why.find("heads of 3 is not divisible by 4") != std::string::npos);
+}
+
+TEST_CASE("more tensor ranks than key/value heads: by hand") {
+  // 2 key/value heads with 4 query heads each, on 4 ranks: a rank has one
+  // key/value head, which its neighbour has too, and 2 of its query heads.
+  const Program program = smallLlama({.kvHeads = 2, .group = 4});
+  const Plan plan = planFor(program, 1, 2, 4);
+  CHECK(plan.kvReplicas == 2);
+  CHECK(plan.mesh == std::vector<MeshAxis>{
+                         {"pp", 1}, {"dp", 2}, {"tp0", 2}, {"tp1", 2}});
+  const std::vector<Axis> heads{2}, replicas{3}, tp{2, 3}, none;
+  CHECK(axesOf(plan, Segment::Attention, Role::Heads) == heads);
+  CHECK(axesOf(plan, Segment::Attention, Role::Group) == replicas);
+  CHECK(axesOf(plan, Segment::Mlp, Role::Ffn) == tp);
+  CHECK(axesOf(plan, Segment::Head, Role::Vocab) == tp);
+
+  const Kind &dense = program.kinds[1];
+  using Dims = std::vector<std::vector<Axis>>;
+  CHECK(parameterEncoding(plan, dense.parameters[1]).dims ==
+        Dims{heads, replicas, none, none}); // q_proj n g d h
+  CHECK(parameterEncoding(plan, dense.parameters[2]).dims ==
+        Dims{heads, none, none}); // k_proj n d h
+
+  // Collectives inside a layer are those of any tp: two sums each way.
+  PlannedVariant p = planned(plan, dense);
+  CHECK(count(p.forward) == Counts{{"all_reduce", 2}});
+  CHECK(count(p.dataGrad) == Counts{{"all_reduce", 2}});
+  CHECK(count(p.weightGrad).empty());
+  // A rank computes its whole key/value head: 2 * 2 sbndh flops of k and v.
+  const PlannedOp &k = opNamed(dense.variants[0].forward, p.forward, "k_proj");
+  const PlannedOp &q = opNamed(dense.variants[0].forward, p.forward, "q_proj");
+  CHECK(flopsOf(k.local) == Flops(2 * 16 * 1 * 1 * 3 * 24));
+  CHECK(flopsOf(q.local) == 2 * flopsOf(k.local));
+
+  // The replicas sum the gradients of k_proj and v_proj once a step.
+  const std::vector<std::vector<Axis>> extra =
+      extraReduceAxesOf(plan, dense, dense.variants[0], p);
+  CHECK(extra == std::vector<std::vector<Axis>>{
+                     none, none, replicas, replicas, none, none, none, none,
+                     none});
+  const ParameterBlock block = parameterBlock(plan, dense);
+  REQUIRE(block.buckets.back().extraReduceAxes == replicas);
+  CHECK(block.buckets.back().parameters == std::vector<int>{2, 3});
+  CHECK(block.buckets.back().elements == 256); // 2 * 3 * 24, padded to 128
+  const Ledger ledger = predictLedger(program, plan, 0);
+  const LedgerEntry &sum = ledger.collectives.at(
+      {Collective::AllReduce, "tp1", Phase::Reduce});
+  CHECK(sum.calls == program.layers);
+  CHECK(sum.payload == program.layers * Bytes(256 * 4));
+}
+
+TEST_CASE("one key/value head: all tensor ranks are its replicas") {
+  const Program program = smallLlama({.kvHeads = 1, .group = 8});
+  const Plan plan = planFor(program, 1, 1, 4, true);
+  CHECK(plan.mesh.back() == MeshAxis{"tp", 4});
+  CHECK(axesOf(plan, Segment::Attention, Role::Heads).empty());
+  CHECK(axesOf(plan, Segment::Attention, Role::Group) == std::vector<Axis>{2});
+  PlannedVariant p = planned(plan, program.kinds[1]);
+  // As with split heads: gathered before, scattered behind, twice each way.
+  CHECK(count(p.forward) == Counts{{"all_gather", 2}, {"reduce_scatter", 2}});
+}
+
+TEST_CASE("gradients of replicated heads are whole where an op wants them so") {
+  // Recomputed or not, every kept partial is one that the weight gradient may
+  // carry: the plan of each policy has no partial parameter but k and v.
+  const Program program = smallLlama({.kvHeads = 2, .group = 4});
+  const Kind &dense = program.kinds[1];
+  for (const KindVariant &variant : dense.variants)
+    for (bool sp : {false, true}) {
+      const Plan plan = planFor(program, 1, 1, 4, sp);
+      PlannedVariant p = planned(plan, dense, variant.policy);
+      const auto extra = extraReduceAxesOf(plan, dense, variant, p);
+      for (size_t i = 0; i < extra.size(); ++i) {
+        INFO(dense.parameters[i].hfName << (sp ? " sp" : ""));
+        const bool kv = i == 2 || i == 3, norm = dense.parameters[i].dims.size() == 1;
+        CHECK(extra[i] == (kv            ? std::vector<Axis>{3}
+                           : norm && sp  ? std::vector<Axis>{2, 3}
+                                         : std::vector<Axis>{}));
+      }
+    }
 }

@@ -65,8 +65,23 @@ const std::vector<Case> &cases() {
        "attention heads (52) to be a multiple of tp, but got tp = 8; legal "
        "here: 1, 2, 4, 13, 26, 52",
        {"1", "2", "4", "13", "26", "52"}},
-      {"kv_heads_divisible_by_tp", [](P m, Q) { m.kvHeads = 8; },
-       [](P m, Q) { m.kvHeads = 2; }, "key/value heads (2)", {"1", "2"}},
+      {"kv_heads_divisible_by_tp", [](P m, Q) { m.kvHeads = 2; },
+       [](P m, Q) {
+         m.heads = 24;
+         m.kvHeads = 6;
+       },
+       "the number of key/value heads (6) or to be a multiple of it, but got tp "
+       "= 4",
+       {"1", "2", "3", "6", "12", "24"}},
+      {"kv_replicas_match",
+       [](P m, Q p) {
+         m.kvHeads = 2;
+         p.kvReplicas = 2;
+         remesh(p);
+       },
+       [](P m, Q) { m.kvHeads = 2; },
+       "parallel.kv_replicas = 2 with tp = 4 and 2 key/value heads, but got 1",
+       {"2"}},
       {"ffn_divisible_by_tp", [](P m, Q) { m.ffn = 44; },
        [](P m, Q) { m.ffn = 45; }, "feed-forward width (45)",
        {"1", "3", "5", "9", "15", "45"}},
@@ -321,8 +336,9 @@ TEST_CASE("a legal plan can be planned, whatever the degrees") {
               for (const Ledger &ledger : predictLedgers(m, p))
                 CHECK(ledger.memory.total() > Bytes(0));
             }
-  // tp 1 without sp; tp 2 and 4 with and without: 5 of 10.
-  CHECK(legal == 4 * 3 * 5 * 2 * 2);
+  // tp 1 without sp; tp 2, 4 and 8 (two ranks a key/value head) with and
+  // without: 7 of 10.
+  CHECK(legal == 4 * 3 * 7 * 2 * 2);
 }
 
 TEST_CASE("common divisors") {
@@ -374,6 +390,24 @@ TEST_CASE("frameworks run what is in their code") {
       CHECK(violations[0].rule == c.broken);
       CHECK_FALSE(violations[0].legal.empty());
     }
+  }
+  // Copies of key/value heads on several ranks.
+  const Program grouped = smallLlama({.kvHeads = 2, .group = 4});
+  const Plan wide = planFor(grouped, 1, 1, 4, true, 0, 1, 4);
+  for (Framework framework : frameworks) {
+    CAPTURE(name(framework));
+    const std::vector<Violation> violations =
+        checkPlan(grouped, wide, ModelCheck::NameOnly, framework);
+    if (framework == Framework::Native || framework == Framework::MegatronCore) {
+      CHECK(violations.empty());
+      continue;
+    }
+    REQUIRE(violations.size() == 1);
+    CHECK(violations[0].message ==
+          "expected the number of key/value heads (2) to be a multiple of tp "
+          "under " + std::string(name(framework)) +
+              ", which does not replicate heads, but got tp = 4; legal here: 1, "
+              "2");
   }
   // Without a pipeline DeepSpeed shards all.
   const Plan flat = planFor(program, 1, 4, 1, false, 3, 1, 4);

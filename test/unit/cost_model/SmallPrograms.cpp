@@ -85,7 +85,7 @@ std::vector<ValueId> FunctionBuilder::op(const std::string &name,
           kind = FactorKind::Full;
         else if (has(options.maximum, letter))
           kind = FactorKind::Max;
-        else if (!has(allOutputs, letter))
+        else if (!has(allOutputs, letter) || has(options.sum, letter))
           kind = FactorKind::Sum;
         Role role{};
         roleOfLetter(letter, role);
@@ -356,6 +356,7 @@ KindVariant denseVariant(const std::map<char, int64_t> &sizes,
                     back.data(core[0]), back.data(core[1])},
                    {.kernel = KernelClass::AttentionGrad,
                     .full = "td",
+                    .sum = "g",
                     .causal = true});
   ValueId dq = d.op("rope", attn, "sbngd->sbngd", {dqkv[0]},
                     {.linear = {true}, .full = "d"})[0];
@@ -570,6 +571,7 @@ Plan planFor(const Program &program, int64_t pp, int64_t dp, int64_t tp,
   plan.globalBatch = dp * microBatch * microbatches;
   plan.sequence = program.sequence;
   plan.modelName = program.name;
+  plan.kvReplicas = kvReplicasOf(program, tp);
   setMesh(plan);
   plan.stages = evenStages(program, pp, policy);
   return plan;
