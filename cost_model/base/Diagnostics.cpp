@@ -19,23 +19,18 @@ const Diagnostic &describe(Diag id) {
   return diagnostics()[static_cast<size_t>(id)];
 }
 
-const Diagnostic *findDiagnostic(std::string_view name) {
-  for (const Diagnostic &entry : diagnostics())
-    if (entry.name == name)
-      return &entry;
-  return nullptr;
-}
-
-std::string diagnosticsPage() {
+std::string diagnosticsPage(const std::vector<Diagnostic> &entries) {
   std::string page =
       "# Diagnostics\n\n"
       "Every refusal ends in the name of its entry: `error: ... [unknown_key]`.\n"
       "`shardwright diagnostics NAME` prints one, `shardwright diagnostics\n"
-      "--markdown` this page; the table is `cost_model/base/Diagnostics.def`. The\n"
-      "number is the exit code. A rule that a plan breaks exits 5 instead of 4\n"
-      "where flags spelt the plan, and 2 where no plan of a search obeys it.\n";
+      "--markdown` this page, from the tables `cost_model/base/Diagnostics.def`,\n"
+      "`runtime/src/train/Diagnostics.def` (compiled programs) and\n"
+      "`passes/Verify/Diagnostics.def` (IR). The number is the exit code. A rule\n"
+      "that a plan breaks exits 5 instead of 4 where flags spelt the plan, and 2\n"
+      "where no plan of a search obeys it.\n";
   std::string_view section;
-  for (const Diagnostic &entry : diagnostics()) {
+  for (const Diagnostic &entry : entries) {
     if (entry.section != section) {
       section = entry.section;
       page += "\n## " + std::string(section) + "\n\n| name | exit | " +

@@ -26,7 +26,7 @@ enum class Diag : uint16_t {
 };
 
 struct Diagnostic {
-  Diag id;
+  Diag id;                  ///< internal_error in tables of other parts
   std::string_view name;    ///< stable: "unknown_key"
   std::string_view section; ///< "Files"; "Rules" are the rules of plans
   FailureKind kind;
@@ -40,11 +40,9 @@ struct Diagnostic {
 /// Every entry, in the order of the table.
 const std::vector<Diagnostic> &diagnostics();
 const Diagnostic &describe(Diag id);
-/// Null if no entry has that name.
-const Diagnostic *findDiagnostic(std::string_view name);
 
-/// The catalogue as a page of Markdown.
-std::string diagnosticsPage();
+/// `entries` as a page of Markdown.
+std::string diagnosticsPage(const std::vector<Diagnostic> &entries);
 
 } // namespace shardwright::cost
 

@@ -8,6 +8,7 @@
 #include "dialects/Model/IR/ModelOps.h"
 #include "dialects/Rt/IR/RtDialect.h"
 #include "dialects/Spmd/IR/SpmdOps.h"
+#include "passes/Verify/Diagnostics.h"
 #include "passes/Verify/Passes.h"
 
 #include <map>
@@ -66,12 +67,13 @@ private:
   LogicalResult setRegion(Operation *op, Value value, Attribute attr) {
     auto address = dyn_cast_or_null<rt::AddrAttr>(attr);
     if (!address)
-      return op->emitOpError() << "expected '" << spmd::kAddressAttr
-                               << "' for every value, but got none";
+      return Breach(op->emitOpError(), BreachId::memory_reused)
+             << "expected '" << spmd::kAddressAttr
+             << "' for every value, but got none";
     Region region{address.getBase(), address.getOffset(),
                   address.getOffset() + bytesOf(value)};
     if (region.base == rt::Base::Workspace && region.end > workspace)
-      return op->emitOpError()
+      return Breach(op->emitOpError(), BreachId::memory_reused)
              << "expected buffers to end within the " << workspace
              << " bytes of workspace, but got " << region.end;
     regions[value] = region;
@@ -93,7 +95,7 @@ private:
       auto found = kept.find(attr.getIndex());
       if (found == kept.end() || !holds(found->second) ||
           !(regions[found->second] == regions[argument]))
-        return function.emitOpError()
+        return Breach(function.emitOpError(), BreachId::memory_reused)
                << "expected kept value " << attr.getIndex()
                << " to lie where the data gradient left it";
       fill(argument);
@@ -119,9 +121,10 @@ private:
   LogicalResult read(Operation &op, Value value) {
     if (holds(value))
       return success();
-    InFlightDiagnostic error =
+    Breach error(
         op.emitOpError("expected what it reads to be alive, but another value "
-                       "has been written over it");
+                       "has been written over it"),
+        BreachId::memory_reused);
     error.attachNote(value.getLoc()) << "this value";
     return error;
   }
@@ -129,8 +132,9 @@ private:
   LogicalResult write(Operation &op) {
     auto addresses = op.getAttrOfType<ArrayAttr>(spmd::kAddressAttr);
     if (!addresses || addresses.size() != op.getNumResults())
-      return op.emitOpError() << "expected '" << spmd::kAddressAttr
-                              << "' with one address per result";
+      return Breach(op.emitOpError(), BreachId::memory_reused)
+             << "expected '" << spmd::kAddressAttr
+             << "' with one address per result";
     for (auto [result, attr] : llvm::zip_equal(op.getResults(), addresses)) {
       if (failed(setRegion(&op, result, attr)))
         return failure();
@@ -138,8 +142,9 @@ private:
         bool inPlace =
             isa<spmd::AllReduceOp>(op) && regions[operand] == regions[result];
         if (!inPlace && regions[operand].overlaps(regions[result]))
-          return op.emitOpError() << "expected its result to lie apart from "
-                                     "what it reads";
+          return Breach(op.emitOpError(), BreachId::memory_reused)
+                 << "expected its result to lie apart from "
+                    "what it reads";
       }
       fill(result);
     }
@@ -156,7 +161,7 @@ private:
           llvm::append_range(values, other->getResults());
           for (Value value : values)
             if (value != written && regions[value].overlaps(regions[written]))
-              return writer->emitOpError()
+              return Breach(writer->emitOpError(), BreachId::memory_reused)
                      << "expected the buffers of a fusion group to lie apart";
         }
     return success();

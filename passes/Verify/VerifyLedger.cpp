@@ -5,6 +5,7 @@
 #include "dialects/Spmd/IR/SpmdOps.h"
 #include "passes/Plan/PlannedModule.h"
 #include "passes/Verify/CountLedger.h"
+#include "passes/Verify/Diagnostics.h"
 #include "passes/Verify/Passes.h"
 
 #include <set>
@@ -91,9 +92,10 @@ private:
     std::set<std::string> wanted = linesOf(predicted), got = linesOf(counted);
     if (wanted == got)
       return true;
-    InFlightDiagnostic error =
+    Breach error(
         stage.emitOpError("expected the counted ledger to equal the predicted "
-                          "one, but they differ");
+                          "one, but they differ"),
+        BreachId::ledger_differs);
     for (const std::string &line : wanted)
       if (!got.count(line))
         error.attachNote() << "predicted: " << line;
@@ -123,13 +125,14 @@ private:
     for (auto [name, bytes] : parts) {
       std::string key = (name + "_bytes").str();
       if (get(key) != bytes.count()) {
-        stage.emitOpError() << "expected '" << key << "' of the arena to equal "
-                            << "the counted bytes (" << bytes.count()
-                            << "), but got " << get(key);
+        Breach(stage.emitOpError(), BreachId::arena_differs)
+            << "expected '" << key << "' of the arena to equal "
+            << "the counted bytes (" << bytes.count() << "), but got "
+            << get(key);
         isRight = false;
       }
       if (get(name) < end) {
-        stage.emitOpError()
+        Breach(stage.emitOpError(), BreachId::arena_differs)
             << "expected '" << name << "' of the arena to "
             << "start at or behind " << end << ", but got " << get(name);
         isRight = false;

@@ -4,6 +4,7 @@
 // labels. Read-only.
 //
 //===----------------------------------------------------------------------===//
+#include "passes/Verify/Diagnostics.h"
 #include "passes/Verify/Passes.h"
 
 #include "dialects/Model/IR/ModelOps.h"
@@ -67,10 +68,10 @@ public:
   }
 
 private:
-  /// Error on `op`; the contract counts as broken.
-  InFlightDiagnostic error(Operation *op) {
+  /// Error on `op`: the contract `id` is broken.
+  Breach error(Operation *op, BreachId id) {
     failed = true;
-    return op->emitError() << "phase '" << kPhases[phase] << "': ";
+    return Breach(op->emitError() << "phase '" << kPhases[phase] << "': ", id);
   }
 
   void checkDialects();
@@ -94,45 +95,50 @@ void Contract::checkDialects() { // phase_c2
   module->walk([&](Operation *op) {
     StringRef dialect = op->getName().getDialectNamespace();
     if (!isLegal(phase, dialect))
-      error(op) << "expected no op of dialect '" << dialect << "', but got '"
-                << op->getName() << "'";
+      error(op, BreachId::phase_c2) << "expected no op of dialect '" << dialect
+                                    << "', but got '" << op->getName() << "'";
     if (phase == Lowered && isa<model::KindOp>(op))
-      error(op) << "expected every kind to be lowered, but got '@"
-                << cast<model::KindOp>(op).getSymName() << "'";
+      error(op, BreachId::phase_c2)
+          << "expected every kind to be lowered, but got '@"
+          << cast<model::KindOp>(op).getSymName() << "'";
     bool collective = dialect == "spmd" && !isa<spmd::StageOp>(op);
     if (collective && (phase == Planned || phase == Lowered))
-      error(op) << "expected no collective of dialect 'spmd', but got '"
-                << op->getName() << "'";
+      error(op, BreachId::phase_c2)
+          << "expected no collective of dialect 'spmd', but got '"
+          << op->getName() << "'";
   });
 }
 
 void Contract::checkModule() {
   auto program = module->getAttrOfType<DictionaryAttr>(model::kProgramAttr);
   if (!program) { // phase_c3
-    error(module) << "expected the module attribute '" << model::kProgramAttr
-                  << "', but got none";
+    error(module, BreachId::phase_c3)
+        << "expected the module attribute '" << model::kProgramAttr
+        << "', but got none";
   } else {
     for (StringRef key : kProgramKeys)
       if (!program.get(key)) // phase_c3
-        error(module) << "expected '" << model::kProgramAttr << "' to have '"
-                      << key << "', but got only " << program;
+        error(module, BreachId::phase_c3)
+            << "expected '" << model::kProgramAttr << "' to have '" << key
+            << "', but got only " << program;
   }
   if (phase <= Differentiated)
     checkImportedStack();
   if (phase >= Planned) {
     if (!module->getAttrOfType<plan::MeshAttr>(plan::kMeshAttr)) // phase_c5
-      error(module) << "expected the module attribute '" << plan::kMeshAttr
-                    << "', but got none";
+      error(module, BreachId::phase_c5) << "expected the module attribute '"
+                                        << plan::kMeshAttr << "', but got none";
     if (!module->getAttrOfType<StringAttr>(plan::kTextAttr)) // phase_c5
-      error(module) << "expected the module attribute '" << plan::kTextAttr
-                    << "', but got none";
+      error(module, BreachId::phase_c5) << "expected the module attribute '"
+                                        << plan::kTextAttr << "', but got none";
   }
 }
 
 void Contract::checkImportedStack() { // phase_c4
   auto stacks = llvm::to_vector(module.getOps<model::StackOp>());
   if (stacks.size() != 1) {
-    error(module) << "expected one 'model.stack', but got " << stacks.size();
+    error(module, BreachId::phase_c4)
+        << "expected one 'model.stack', but got " << stacks.size();
     return;
   }
   for (Attribute run : stacks[0].getRuns()) {
@@ -141,8 +147,9 @@ void Contract::checkImportedStack() { // phase_c4
     if (phase == Differentiated)
       function += ".none.forward";
     if (!module.lookupSymbol<model::KindOp>(function))
-      error(stacks[0]) << "expected a 'model.kind' '@" << function << "' for '"
-                       << kind << "', but got none";
+      error(stacks[0], BreachId::phase_c4)
+          << "expected a 'model.kind' '@" << function << "' for '" << kind
+          << "', but got none";
   }
 }
 
@@ -153,16 +160,17 @@ void Contract::checkStages() {
   auto stages = llvm::to_vector(module.getOps<spmd::StageOp>());
   int64_t wanted = mesh ? mesh.sizeOf("pp") : -1;
   if (wanted > 0 && static_cast<int64_t>(stages.size()) != wanted) // phase_c6
-    error(module) << "expected one 'spmd.stage' per coordinate of 'pp' ("
-                  << wanted << "), but got " << stages.size();
+    error(module, BreachId::phase_c6)
+        << "expected one 'spmd.stage' per coordinate of 'pp' (" << wanted
+        << "), but got " << stages.size();
   for (auto [index, stage] : llvm::enumerate(stages))
     checkStage(stage, static_cast<int64_t>(index));
 }
 
 void Contract::checkStage(spmd::StageOp stage, int64_t index) {
   if (stage.getIndex() != index) // phase_c6
-    error(stage) << "expected index " << index << ", but got "
-                 << stage.getIndex();
+    error(stage, BreachId::phase_c6)
+        << "expected index " << index << ", but got " << stage.getIndex();
   for (Attribute run : stage.getRuns()) {
     StringRef prefix = cast<StringAttr>(cast<ArrayAttr>(run)[0]).getValue();
     std::string function = (prefix + ".forward").str();
@@ -170,15 +178,16 @@ void Contract::checkStage(spmd::StageOp stage, int64_t index) {
     bool found = phase == Lowered ? isa_and_nonnull<rt::FuncOp>(symbol)
                                   : isa_and_nonnull<model::KindOp>(symbol);
     if (!found) // phase_c7
-      error(stage) << "expected a function '@" << function << "' for the run "
-                   << run << ", but got none";
+      error(stage, BreachId::phase_c7)
+          << "expected a function '@" << function << "' for the run " << run
+          << ", but got none";
   }
   if (phase >= Scheduled && (!stage.getSchedule() || !stage.getSlots()))
-    error(stage) // phase_c10
+    error(stage, BreachId::phase_c10) // phase_c10
         << "expected 'schedule' and 'slots', but got "
         << (stage.getSchedule() ? "no 'slots'" : "no 'schedule'");
   if (phase >= Allocated && !stage.getArena()) // phase_c11
-    error(stage) << "expected 'arena', but got none";
+    error(stage, BreachId::phase_c11) << "expected 'arena', but got none";
 }
 
 void Contract::checkKind(model::KindOp kind) {
@@ -186,18 +195,21 @@ void Contract::checkKind(model::KindOp kind) {
     return;
   if (phase == Imported) {
     if (kind.getPart() || kind.getPolicy()) // phase_c8
-      error(kind) << "expected no part and no policy, but got both or one";
+      error(kind, BreachId::phase_c8)
+          << "expected no part and no policy, but got both or one";
   } else {
     if (!kind.getPart() || !kind.getPolicy() || !kind.getKind()) { // phase_c8
-      error(kind) << "expected 'kind', 'policy' and 'part', but got not all";
+      error(kind, BreachId::phase_c8)
+          << "expected 'kind', 'policy' and 'part', but got not all";
     } else {
       std::string wanted =
           (*kind.getKind() + "." + stringifyRecompute(*kind.getPolicy()) + "." +
            stringifyPart(*kind.getPart()))
               .str();
       if (kind.getSymName() != wanted) // phase_c8
-        error(kind) << "expected the name '@" << wanted << "', but got '@"
-                    << kind.getSymName() << "'";
+        error(kind, BreachId::phase_c8)
+            << "expected the name '@" << wanted << "', but got '@"
+            << kind.getSymName() << "'";
     }
   }
   checkArguments(kind);
@@ -211,15 +223,17 @@ void Contract::checkArguments(model::KindOp kind) { // phase_c9
   for (unsigned i = 0; i < kind.getNumArguments(); ++i) {
     model::ArgAttr arg = kind.getModelArg(i);
     if (!arg)
-      error(kind) << "expected '" << model::kArgAttr << "' on argument " << i
-                  << ", but got none";
+      error(kind, BreachId::phase_c9)
+          << "expected '" << model::kArgAttr << "' on argument " << i
+          << ", but got none";
     else if (arg.getKind() == model::ArgKind::Parameter)
       checkParameter(kind, i, arg.getIndex());
   }
   for (unsigned i = 0; i < kind.getNumResults(); ++i)
     if (!kind.getModelRes(i))
-      error(kind) << "expected '" << model::kResAttr << "' on result " << i
-                  << ", but got none";
+      error(kind, BreachId::phase_c9)
+          << "expected '" << model::kResAttr << "' on result " << i
+          << ", but got none";
 }
 
 /// phase_c9: a parameter argument has a declaration of the same type.
@@ -231,14 +245,15 @@ void Contract::checkParameter(model::KindOp kind, unsigned index,
     if (param.getKind() != name || param.getIndex() != number)
       continue;
     if (param.getType() != kind.getArgumentTypes()[index])
-      error(kind) << "expected argument " << index << " to have the type of '@"
-                  << param.getSymName() << "' (" << param.getType()
-                  << "), but got " << kind.getArgumentTypes()[index];
+      error(kind, BreachId::phase_c9)
+          << "expected argument " << index << " to have the type of '@"
+          << param.getSymName() << "' (" << param.getType() << "), but got "
+          << kind.getArgumentTypes()[index];
     return;
   }
-  error(kind) << "expected a 'model.param' with kind '" << name
-              << "' and index " << number << " for argument " << index
-              << ", but got none";
+  error(kind, BreachId::phase_c9)
+      << "expected a 'model.param' with kind '" << name << "' and index "
+      << number << " for argument " << index << ", but got none";
 }
 
 void Contract::checkTypes(model::KindOp kind) { // phase_c5
@@ -247,10 +262,11 @@ void Contract::checkTypes(model::KindOp kind) { // phase_c5
     if (!tensor)
       return;
     if (phase == Planned && !plan::ShardingAttr::of(tensor))
-      error(op) << "expected every tensor type to carry #plan.sh, but got "
-                << tensor;
+      error(op, BreachId::phase_c5)
+          << "expected every tensor type to carry #plan.sh, but got " << tensor;
     if (phase != Planned && tensor.getEncoding())
-      error(op) << "expected no encoding of a tensor type, but got " << tensor;
+      error(op, BreachId::phase_c5)
+          << "expected no encoding of a tensor type, but got " << tensor;
   };
   for (Type type : kind.getArgumentTypes())
     check(kind, type);
@@ -265,31 +281,36 @@ void Contract::checkOps(model::KindOp kind) { // phase_c5
     return;
   kind->walk([&](model::IterationSpaceOpInterface op) {
     if (!op->getAttrOfType<DictionaryAttr>(plan::kAxesAttr))
-      error(op) << "expected '" << plan::kAxesAttr << "' on '" << op->getName()
-                << "', but got none";
+      error(op, BreachId::phase_c5)
+          << "expected '" << plan::kAxesAttr << "' on '" << op->getName()
+          << "', but got none";
   });
 }
 
 void Contract::checkAddresses(model::KindOp kind) { // phase_c11
   for (unsigned i = 0; i < kind.getNumArguments(); ++i)
     if (!kind.getArgAttrOfType<rt::AddrAttr>(i, spmd::kAddressAttr))
-      error(kind) << "expected '" << spmd::kAddressAttr << "' on argument " << i
-                  << ", but got none";
+      error(kind, BreachId::phase_c11)
+          << "expected '" << spmd::kAddressAttr << "' on argument " << i
+          << ", but got none";
   for (unsigned i = 0; i < kind.getNumResults(); ++i)
     if (!kind.getResultAttrOfType<rt::AddrAttr>(i, spmd::kAddressAttr))
-      error(kind) << "expected '" << spmd::kAddressAttr << "' on result " << i
-                  << ", but got none";
+      error(kind, BreachId::phase_c11)
+          << "expected '" << spmd::kAddressAttr << "' on result " << i
+          << ", but got none";
   if (!kind->getAttrOfType<IntegerAttr>(spmd::kWorkspaceAttr))
-    error(kind) << "expected '" << spmd::kWorkspaceAttr << "', but got none";
+    error(kind, BreachId::phase_c11)
+        << "expected '" << spmd::kWorkspaceAttr << "', but got none";
   for (Operation &op : kind.getBody().front()) {
     if (op.getNumResults() == 0)
       continue;
     auto addresses = op.getAttrOfType<ArrayAttr>(spmd::kAddressAttr);
     if (!addresses || addresses.size() != op.getNumResults() ||
         !llvm::all_of(addresses, llvm::IsaPred<rt::AddrAttr>))
-      error(&op) << "expected '" << spmd::kAddressAttr << "' with "
-                 << op.getNumResults() << " #rt.addr, but got "
-                 << op.getAttr(spmd::kAddressAttr);
+      error(&op, BreachId::phase_c11)
+          << "expected '" << spmd::kAddressAttr << "' with "
+          << op.getNumResults() << " #rt.addr, but got "
+          << op.getAttr(spmd::kAddressAttr);
   }
 }
 
@@ -302,19 +323,21 @@ public:
     markAllAnalysesPreserved();
     auto marker = module->getAttrOfType<StringAttr>(spmd::kPhaseAttr);
     if (!marker) { // phase_c1
-      module->emitError() << "expected the module attribute '"
-                          << spmd::kPhaseAttr << "', but got none";
+      Breach(module->emitError(), BreachId::phase_c1)
+          << "expected the module attribute '" << spmd::kPhaseAttr
+          << "', but got none";
       return signalPassFailure();
     }
     const auto *found = llvm::find(kPhases, marker.getValue());
     if (found == std::end(kPhases)) { // phase_c1
-      module->emitError() << "expected '" << spmd::kPhaseAttr
-                          << "' to be a phase, but got " << marker;
+      Breach(module->emitError(), BreachId::phase_c1)
+          << "expected '" << spmd::kPhaseAttr << "' to be a phase, but got "
+          << marker;
       return signalPassFailure();
     }
     if (!phase.empty() && marker.getValue() != phase) { // phase_c1
-      module->emitError() << "expected phase '" << phase << "', but got "
-                          << marker;
+      Breach(module->emitError(), BreachId::phase_c1)
+          << "expected phase '" << phase << "', but got " << marker;
       return signalPassFailure();
     }
     Phase value = static_cast<Phase>(found - std::begin(kPhases));

@@ -298,7 +298,8 @@ TEST_CASE("faults over sockets") {
     const Outcome lone =
         shell("env WORLD_SIZE=2 RANK=1 " + tiny + " dp=2" + data());
     CHECK(lone.code == 5);
-    CHECK_THAT(lone.err, Contains("LOCAL_RANK beside WORLD_SIZE"));
+    CHECK_THAT(lone.err, Contains("LOCAL_RANK beside WORLD_SIZE") &&
+                             Contains("[run_launcher]"));
   }
   SECTION("a wrong number of processes is refused once") {
     const Outcome run = trainOnSockets(3, "dp=2", "--steps 1");
@@ -314,7 +315,8 @@ TEST_CASE("a program for a device ends in one line where it cannot run") {
   const Outcome run = train("dp=1,device", "--steps 1");
   CHECK(run.code == 3);
   CHECK(run.out.empty());
-  CHECK_THAT(run.err, Catch::Matchers::StartsWith("error: expected "));
+  CHECK_THAT(run.err, Catch::Matchers::StartsWith("error: expected ") &&
+                          Contains("[run_unsupported]"));
   CHECK(std::count(run.err.begin(), run.err.end(), '\n') == 1);
 }
 
@@ -396,43 +398,47 @@ TEST_CASE("--dry-run shows a rank without running it") {
 }
 
 TEST_CASE("refusals have one message and an exit code") {
-  auto refuse = [&](const std::string &command, int code,
+  auto refuse = [&](const std::string &command, int code, const char *id,
                     const std::string &message) {
     const Outcome run = shell(command);
     INFO(command);
     CHECK(run.code == code);
-    CHECK_THAT(run.err, Contains(message));
+    CHECK_THAT(run.err, Contains(message) &&
+                            Catch::Matchers::EndsWith(" [" + std::string(id) +
+                                                      "]\n"));
     CHECK(std::count(run.err.begin(), run.err.end(), '\n') == 1);
     CHECK(run.out.empty());
   };
   const std::string two = tiny + " dp=2";
-  refuse(two + data() + " --ranks 3", 5,
+  refuse(two + data() + " --ranks 3", 5, "run_ranks",
          "expected --ranks to equal the plan's 2 ranks (pp=1 x dp=2 x tp=1), "
          "but got 3");
-  refuse(two, 5, "expected --data FILE with at least 8 tokens");
-  refuse(two + data() + " --stepz 3", 5,
+  refuse(two, 5, "run_flag", "expected --data FILE with at least 8 tokens");
+  refuse(two + data() + " --stepz 3", 5, "run_flag",
          "expected a flag that --help lists, but got '--stepz'");
-  refuse(two + data() + " --steps 0", 5,
+  refuse(two + data() + " --steps 0", 5, "run_flag",
          "expected --steps to be a number from 1, but got '0'");
-  refuse(two + data() + " --steps", 5, "to be followed by");
-  refuse(two + data() + " --lr=fast", 5, "but got 'fast'");
-  refuse(two + data() + " --json=1", 5, "to take no value");
-  refuse(two + " --data /nowhere/x.bin", 4, "'/nowhere/x.bin' is not: No such");
-  refuse(two + " --data " + tiny, 4,
+  refuse(two + data() + " --steps", 5, "run_flag", "to be followed by");
+  refuse(two + data() + " --lr=fast", 5, "run_flag", "but got 'fast'");
+  refuse(two + data() + " --json=1", 5, "run_flag", "to take no value");
+  refuse(two + " --data /nowhere/x.bin", 4, "run_data", "'/nowhere/x.bin' is not: No such");
+  refuse(two + " --data " + tiny, 4, "run_data",
          "expected a .bin of u16 tokens for the "
          "vocabulary of 37");
-  refuse(two + data() + " --dump /nowhere/x", 5,
+  refuse(two + data() + " --dump /nowhere/x", 5, "run_output",
          "expected --dump to be a file that can be written");
-  refuse(two + data() + " --trace /nowhere/x", 5, "expected --trace");
-  refuse(two + " --dry-run --rank 2", 5,
+  refuse(two + data() + " --trace /nowhere/x", 5, "run_output", "expected --trace");
+  refuse(two + " --dry-run --rank 2", 5, "run_ranks",
          "expected --rank to be below 2, but got 2");
+  refuse(two + data() + " --rank 1", 5, "run_flag",
+         "expected --dry-run beside --rank");
   const std::string shortFile = folder() / "short.bin";
   std::ofstream(shortFile, std::ios::binary) << "ababababababab";
-  refuse(two + " --data " + shortFile, 4,
+  refuse(two + " --data " + shortFile, 4, "run_data",
          "to hold at least 8 tokens (sequence 6 + 2), but got 7");
   const std::string outside = folder() / "outside.bin";
   std::ofstream(outside, std::ios::binary) << std::string(200, 'a');
-  refuse(two + " --data " + outside, 4,
+  refuse(two + " --data " + outside, 4, "run_file",
          "to be below the vocabulary of 37, but got 24929");
 }
 
@@ -447,25 +453,26 @@ TEST_CASE("a stalled rank ends the job in time and is named") {
   const Outcome run = train("dp=2,fault=stall", "--steps 3 --timeout 0.5");
   CHECK(run.code == 2);
   CHECK(run.seconds < 5.5);
-  CHECK_THAT(run.err, Contains("expected rank 1 to join"));
+  CHECK_THAT(run.err, Contains("expected rank 1 to join") &&
+                          Contains("[run_lost_rank]"));
 }
 
 TEST_CASE("a damaged canary is a bug of ours, with the part named") {
   const Outcome run = train("dp=2,fault=canary", "--steps 3");
   CHECK(run.code == 1);
-  CHECK_THAT(run.err, Contains("damaged: comm, workspace"));
+  CHECK_THAT(run.err, Contains("damaged: comm, workspace") && Contains("[run_defect]"));
 }
 
 TEST_CASE("a loss that is not a number ends the run") {
   const Outcome run = train("dp=2,fault=nan", "--steps 3");
   CHECK(run.code == 2);
-  CHECK_THAT(run.err, Contains("to be finite"));
+  CHECK_THAT(run.err, Contains("to be finite") && Contains("[run_not_finite]"));
 }
 
 TEST_CASE("ranks that call different collectives end the run") {
   const Outcome run = train("dp=2,fault=mismatch", "--steps 3 --timeout 5");
   CHECK(run.code == 1);
-  CHECK_THAT(run.err, Contains("but it called"));
+  CHECK_THAT(run.err, Contains("but it called") && Contains("[run_defect]"));
 }
 
 TEST_CASE("a slow link slows the steps") {

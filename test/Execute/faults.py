@@ -26,6 +26,7 @@ ALLOWED = DEADLINE + 5
 class Checks:
     def __init__(self, folder):
         self.count, self.problems, self.folder = 0, [], folder
+        self.named = set()  # names of entries of the catalogue behind messages
 
     def files(self):
         return {path.relative_to(self.folder): path.read_bytes() if path.is_file() else None
@@ -47,6 +48,7 @@ class Checks:
                               cwd=self.folder, env=everything, timeout=120)
         took = time.monotonic() - start
         said = [line for line in done.stderr.splitlines() if not mpi or "error: " in line]
+        self.named |= set(re.findall(r"error: .* \[(\w+)\]$", done.stderr, re.M))
         found = []
         if done.returncode != code and not (code is None and done.returncode != 0):
             found.append("expected exit code %s, but got %d" % (code, done.returncode))
@@ -115,8 +117,42 @@ def program_faults(checks, program, ranks, sequence, has_mpi):
             (["--steps", "3x"], "3x"), (["--lr", "nan"], "nan"), (["--lr", "-1"], "-1"),
             (["--json=yes"], "--json"), (["extra"], "extra"), (["--timeout", "0"], "--timeout"),
             (["--ranks", "99999999999999999999"], "--ranks"),
-            (["--dry-run", "--rank", ranks], "--rank.*%d" % ranks)):
+            (["--dry-run", "--rank", ranks], "--rank.*%d" % ranks),
+            (["--rank", 0], "expected --dry-run beside --rank")):
         checks.run(" ".join(map(str, words)), [program, *data, *words], USAGE, message)
+
+
+def numbers(checks, program):
+    """Steps that end in no number, and memory that cannot be had."""
+    data = ["--data", parity.GOLDEN / "corpus.txt"]
+    checks.run("a learning rate out of this world", [program, "--lr", "1e308", *data], NO,
+               "expected loss and gradient norm of step", begins=True)
+    shell = ["sh", "-c", 'ulimit -v 100000; exec "$0" "$@"', program, "--steps", 1]
+    checks.run("no memory", shell + data, NO, "", messages=None)
+
+
+def launchers(checks, program):
+    """Variables of torchrun that say half of what they have to."""
+    checks.run("half a launcher", [program, "--data", parity.GOLDEN / "corpus.txt"], USAGE, "RANK",
+               {"WORLD_SIZE": "4"})
+
+
+# runtime/cts/TrainTest.cpp provokes these: a program for a device, a damaged arena.
+# A launcher of MPI without its library is not made anywhere.
+ELSEWHERE = {"run_defect", "run_unsupported", "run_no_mpi"}
+
+
+def catalogue(checks, shardwright):
+    """Every entry of section Programs was behind a message."""
+    entries = json.loads(parity.run([shardwright, "diagnostics", "--json"]))
+    known = {entry["name"] for entry in entries if entry["section"] == "Programs"}
+    if not known:
+        checks.problems.append("expected entries of section Programs")
+    for name in sorted(known - checks.named - ELSEWHERE):
+        checks.problems.append("nothing provokes %s" % name)
+    for name in sorted(n for n in checks.named if n.startswith("run_")):
+        if name not in known:
+            checks.problems.append("%s is no entry of the catalogue" % name)
 
 
 def full_disk(checks, program, trace):
@@ -206,6 +242,9 @@ def main():
     has_mpi = shutil.which("mpirun.openmpi") is not None
     program_faults(checks, program, parity.ranks_of(plan), plan["batch"]["sequence"], has_mpi)
     full_disk(checks, program, "/dev/full")
+    numbers(checks, program)
+    launchers(checks, program)
+    catalogue(checks, model.shardwright)
     print("\n".join(checks.problems))
     print("faults: %d tried%s, %d not handled as documented" % (
         checks.count, "" if has_mpi else " (without MPI)", len(checks.problems)))

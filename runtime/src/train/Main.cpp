@@ -1,5 +1,6 @@
 //===- Main.cpp - main of a compiled program ------------------------------===//
 #include "runtime/src/Job.h"
+#include "runtime/src/train/Diagnostics.h"
 #include "runtime/src/train/Dump.h"
 #include "runtime/src/train/Report.h"
 
@@ -14,54 +15,37 @@
 namespace shardwright::runtime {
 namespace {
 
-/// A refusal before anything runs.
+/// A refusal before anything runs; none if it has no message.
 struct Refusal {
-  int code = ExitOk;
-  std::string message;
-  explicit operator bool() const { return code != ExitOk; }
+  Diag id = Diag::run_defect;
+  std::string message = {};
+  explicit operator bool() const { return !message.empty(); }
 };
 
-int exitCodeOf(sw_rt_status status) {
-  switch (status) {
-  case SW_RT_OK:
-    return ExitOk;
-  case SW_RT_ABORTED:
-  case SW_RT_TIMEOUT:
-  case SW_RT_OUT_OF_MEMORY:
-  case SW_RT_NOT_FINITE:
-    return ExitNo;
-  case SW_RT_IO:
-    return ExitInput;
-  case SW_RT_UNSUPPORTED:
-    return ExitUnsupported;
-  case SW_RT_INVALID_ARGUMENT:
-  case SW_RT_MISMATCH:
-    return ExitBug;
-  }
-  return ExitBug;
-}
-
-void complain(const std::string &message) {
+/// Prints the message and returns the exit code.
+int complain(const Refusal &refusal) {
   std::fflush(stdout);
-  std::fprintf(stderr, "error: %s\n", message.c_str());
+  std::fprintf(stderr, "%s\n", errorLine(refusal.id, refusal.message).c_str());
+  return exitCodeOf(refusal.id);
 }
 
 Refusal checkProgram(const sw_rt_program &program) {
   if (program.abi_version != SW_RT_ABI_VERSION)
-    return {ExitBug, "expected a program of ABI version " +
-                         std::to_string(SW_RT_ABI_VERSION) + ", but got " +
-                         std::to_string(program.abi_version)};
+    return {Diag::run_defect, "expected a program of ABI version " +
+                                  std::to_string(SW_RT_ABI_VERSION) +
+                                  ", but got " +
+                                  std::to_string(program.abi_version)};
   if (program.struct_bytes != sizeof(sw_rt_program))
-    return {ExitBug, "expected a program table of " +
-                         std::to_string(sizeof(sw_rt_program)) +
-                         " bytes, but got " +
-                         std::to_string(program.struct_bytes)};
+    return {Diag::run_defect, "expected a program table of " +
+                                  std::to_string(sizeof(sw_rt_program)) +
+                                  " bytes, but got " +
+                                  std::to_string(program.struct_bytes)};
   auto isWide = [](int32_t dtype) {
     return dtype == SW_RT_F32 || dtype == SW_RT_F64;
   };
   for (int32_t dtype : {program.compute_dtype, program.param_dtype})
     if (!isWide(dtype) && dtype != SW_RT_BF16)
-      return {ExitUnsupported,
+      return {Diag::run_unsupported,
               std::string("expected parameters and activations in f32, f64 or "
                           "bf16, but got ") +
                   name(static_cast<sw_rt_dtype>(dtype))};
@@ -69,16 +53,16 @@ Refusal checkProgram(const sw_rt_program &program) {
   for (int32_t dtype :
        {program.grad_dtype, program.master_dtype, program.stat_dtype})
     if (!isWide(dtype))
-      return {ExitUnsupported,
+      return {Diag::run_unsupported,
               std::string("expected gradients, master copies and statistics in "
                           "f32 or f64, but got ") +
                   name(static_cast<sw_rt_dtype>(dtype))};
   if (program.device_code &&
       program.device_code->struct_bytes != sizeof(sw_rt_device_code))
-    return {ExitBug, "expected a table of device code of " +
-                         std::to_string(sizeof(sw_rt_device_code)) +
-                         " bytes, but got " +
-                         std::to_string(program.device_code->struct_bytes)};
+    return {Diag::run_defect,
+            "expected a table of device code of " +
+                std::to_string(sizeof(sw_rt_device_code)) + " bytes, but got " +
+                std::to_string(program.device_code->struct_bytes)};
   return {};
 }
 
@@ -123,7 +107,7 @@ Refusal chooseBackend(const Options &options, Backend &backend,
   std::string why;
   processes = socketWorldSize(why);
   if (processes < 0)
-    return {ExitUsage, why};
+    return {Diag::run_launcher, why};
   if (processes > 0)
     backend = Backend::Sockets;
   return {};
@@ -136,30 +120,30 @@ Refusal checkOptions(const sw_rt_program &program, const Mesh &mesh,
                       : options.ranks             ? options.ranks
                                                   : wanted;
   if (got != wanted)
-    return {ExitUsage, std::string("expected ") +
-                           (backend == Backend::Mpi       ? "mpirun -n"
-                            : backend == Backend::Sockets ? "the launcher's processes"
-                                                          : "--ranks") +
-                           " to equal the plan's " + std::to_string(wanted) +
-                           " ranks (" + mesh.text() + "), but got " +
-                           std::to_string(got)};
+    return {Diag::run_ranks,
+            std::string("expected ") +
+                (backend == Backend::Mpi       ? "mpirun -n"
+                 : backend == Backend::Sockets ? "the launcher's processes"
+                                               : "--ranks") +
+                " to equal the plan's " + std::to_string(wanted) + " ranks (" +
+                mesh.text() + "), but got " + std::to_string(got)};
   if (options.dryRun) {
     if (options.rank >= wanted)
-      return {ExitUsage, "expected --rank to be below " +
-                             std::to_string(wanted) + ", but got " +
-                             std::to_string(options.rank)};
+      return {Diag::run_ranks, "expected --rank to be below " +
+                                   std::to_string(wanted) + ", but got " +
+                                   std::to_string(options.rank)};
     return {};
   }
   if (options.data.empty())
-    return {ExitUsage, "expected --data FILE with at least " +
-                           std::to_string(program.sequence + 2) +
-                           " tokens to train on, but got none"};
+    return {Diag::run_flag, "expected --data FILE with at least " +
+                                std::to_string(program.sequence + 2) +
+                                " tokens to train on, but got none"};
   for (const auto &[flag, path] :
        {std::pair("--trace", options.trace), std::pair("--dump", options.dump)})
     if (!path.empty() && !isWritable(path))
-      return {ExitUsage, std::string("expected ") + flag +
-                             " to be a file that can be written, but '" + path +
-                             "' is not: " + std::strerror(errno)};
+      return {Diag::run_output, std::string("expected ") + flag +
+                                    " to be a file that can be written, but '" +
+                                    path + "' is not: " + std::strerror(errno)};
   return {};
 }
 
@@ -255,8 +239,7 @@ int runThreads(const JobOptions &job, const RankFunction &function) {
   const JobResult result = runOnThreads(job, function);
   if (result.status == SW_RT_OK)
     return ExitOk;
-  complain(result.message);
-  const int code = exitCodeOf(result.status);
+  const int code = complain({diagOf(result.status), result.message});
   if (!result.stuck.empty()) {
     // Their threads still use this process's memory: no destructors.
     std::fflush(nullptr);
@@ -275,9 +258,10 @@ int runProcess(Backend backend, const JobOptions &job,
       stopMpi();
     return ExitOk;
   }
-  const int code = exitCodeOf(result.status);
+  const Refusal refusal{diagOf(result.status), result.message};
+  const int code = exitCodeOf(refusal.id);
   if (result.reports)
-    complain(result.message);
+    complain(refusal);
   else // the rank that found the failure ends the job; not for ever
     std::this_thread::sleep_for(std::chrono::seconds(2));
   std::fflush(nullptr);
@@ -287,42 +271,32 @@ int runProcess(Backend backend, const JobOptions &job,
 }
 
 int run(const sw_rt_program &program, int argc, char **argv) {
-  if (Refusal refusal = checkProgram(program)) {
-    complain(refusal.message);
-    return refusal.code;
-  }
+  if (Refusal refusal = checkProgram(program))
+    return complain(refusal);
   const Mesh mesh = meshOf(program);
   Options options;
   std::string why;
-  if (!parseOptions(argc, argv, options, why)) {
-    complain(why);
-    return ExitUsage;
-  }
+  if (!parseOptions(argc, argv, options, why))
+    return complain({Diag::run_flag, why});
   if (options.help) {
     std::fputs(helpText(argv[0], program.model, mesh.text()).c_str(), stdout);
     return ExitOk;
   }
   Backend backend = Backend::Threads;
   int processes = 0, rank = 0, size = 1;
-  if (Refusal refusal = chooseBackend(options, backend, processes)) {
-    complain(refusal.message);
-    return refusal.code;
-  }
-  if (backend == Backend::Mpi && !startMpi(rank, size, why)) {
-    complain(why);
-    return ExitUnsupported;
-  }
+  if (Refusal refusal = chooseBackend(options, backend, processes))
+    return complain(refusal);
+  if (backend == Backend::Mpi && !startMpi(rank, size, why))
+    return complain({Diag::run_no_mpi, why});
   if (backend == Backend::Sockets &&
-      !startSockets(options.timeoutSeconds, rank, size, why)) {
-    complain(why);
-    return ExitNo;
-  }
+      !startSockets(options.timeoutSeconds, rank, size, why))
+    return complain({Diag::run_lost_rank, why});
   auto refuse = [&](const Refusal &refusal) {
     if (rank == 0) // every process finds the same
-      complain(refusal.message);
+      complain(refusal);
     if (backend == Backend::Mpi)
       stopMpi();
-    return refusal.code;
+    return int(exitCodeOf(refusal.id));
   };
   if (Refusal refusal =
           checkOptions(program, mesh, options, backend, processes))
@@ -336,7 +310,7 @@ int run(const sw_rt_program &program, int argc, char **argv) {
   }
   TokenFile data;
   if (!data.open(options.data, program.vocab, program.sequence, why))
-    return refuse({ExitInput, why});
+    return refuse({Diag::run_data, why});
 
   JobOptions job;
   job.mesh = mesh;
@@ -360,9 +334,11 @@ extern "C" int sw_rt_main(const sw_rt_program *program, int argc, char **argv) {
   const int code = run(*program, argc, argv);
   // Steps that nobody can read are no success.
   if (code == ExitOk && (std::fflush(stdout) != 0 || std::ferror(stdout))) {
-    std::fprintf(stderr, "error: expected stdout to take the output, but the "
-                         "system refused\n");
-    return ExitUsage;
+    std::fprintf(stderr, "%s\n",
+                 errorLine(Diag::run_output, "expected stdout to take the "
+                                             "output, but the system refused")
+                     .c_str());
+    return exitCodeOf(Diag::run_output);
   }
   return code;
 }

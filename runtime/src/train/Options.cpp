@@ -1,6 +1,7 @@
 //===- Options.cpp - Flags of a compiled program --------------------------===//
 #include "runtime/src/train/Options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -183,6 +184,12 @@ bool parseOptions(int argc, const char *const *argv, Options &options,
       return false;
     }
   }
+  if (options.rank >= 0 && !options.dryRun && !options.help) {
+    why = "expected --dry-run beside --rank, which chooses the rank that it "
+          "prints, but got --rank " + std::to_string(options.rank) + " alone";
+    return false;
+  }
+  options.rank = std::max<int64_t>(options.rank, 0);
   return filesApart(options, why);
 }
 

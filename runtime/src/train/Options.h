@@ -7,16 +7,6 @@
 
 namespace shardwright::runtime {
 
-/// Exit codes of every program of the project.
-enum ExitCode : int {
-  ExitOk = 0,
-  ExitBug = 1,
-  ExitNo = 2, ///< an honest no: a check failed, a rank is gone
-  ExitUnsupported = 3,
-  ExitInput = 4,
-  ExitUsage = 5,
-};
-
 struct Options {
   int64_t ranks = 0;   ///< 0: as many as the plan has
   int64_t threads = 0; ///< of this process; 0: see JobOptions
@@ -29,7 +19,7 @@ struct Options {
   double linkLatencyMicroseconds = 0, linkMegabitsPerSecond = 0;
   std::string trace, dump;
   bool json = false, dryRun = false, help = false, tf32 = false;
-  int64_t rank = 0; ///< of --dry-run
+  int64_t rank = -1; ///< of --dry-run; below 0: not given, the first
 };
 
 /// Reads the flags, "--name value" or "--name=value". Returns false with `why`.
