@@ -4,6 +4,7 @@
 #include "compiler/Codegen/ModuleEmitter.h"
 #include "compiler/Codegen/Object.h"
 #include "compiler/Driver/Artifact.h"
+#include "compiler/Driver/Load.h"
 #include "compiler/Import/BuildModel.h"
 #include "compiler/Pipelines/Pipelines.h"
 #include "cost_model/hardware/Hardware.h"
@@ -107,7 +108,19 @@ bool Compilation::readPlan() {
   std::string text = options.planText;
   if (text.empty() && !readFile(options.planPath, text, failure))
     return false;
-  return cost::readPlan(text, planName, plan, failure);
+  std::vector<cost::Plan> readings;
+  if (cost::readPlan(text, planName, plan, failure, &readings))
+    return true;
+  cost::Program program;
+  cost::Failure ignored;
+  if (!readings.empty() &&
+      loadProgram(options.modelPath, cost::sequenceOfAll(readings), program,
+                  ignored))
+    for (const cost::Violation &violation :
+         cost::violationsOfAll(program, readings))
+      failure.messages.emplace_back(violation.id,
+                                    planName + ": " + violation.message);
+  return false;
 }
 
 bool Compilation::checkTarget() {
@@ -229,19 +242,28 @@ bool Compilation::checkAgainstModel() {
 
 /// Plans and ops that are priced but cannot be lowered yet.
 bool Compilation::checkCompiled(const cost::Program &program) {
+  const auto notYet = [&](const std::string &where, const std::string &what) {
+    refuse(cost::Diag::not_compiled_yet,
+           where + ": valid, but " + what +
+               " cannot be compiled yet; inspect, plan and predict work");
+  };
+  const std::string parallel = planName + "#/parallel/";
   if (plan.schedule != cost::ScheduleKind::GPipe &&
       plan.schedule != cost::ScheduleKind::OneFOneB)
-    return refuse(cost::Diag::not_compiled_yet,
-                  planName + "#/schedule/kind: valid, but schedule '" +
-                      std::string(cost::name(plan.schedule)) +
-                      "' cannot be compiled yet (gpipe and 1f1b can); predict "
-                      "works");
+    notYet(planName + "#/schedule/kind",
+           "schedules other than gpipe and 1f1b (this is '" +
+               std::string(cost::name(plan.schedule)) + "')");
   if (plan.zero > 1 || plan.zeroRanks > 0)
-    return refuse(cost::Diag::not_compiled_yet,
-                  planName +
-                      "#/parallel/zero: valid, but only ZeRO 0 and 1 over "
-                      "all data ranks can be compiled yet; predict "
-                      "works");
+    notYet(parallel + "zero",
+           "anything but ZeRO 0 and 1 over all data ranks");
+  if (plan.cp > 1)
+    notYet(parallel + "cp", "context parallelism");
+  if (plan.offloadOptimizer)
+    notYet(parallel + "offload", "an optimizer on the host");
+  if (plan.pp > 1 && plan.order != cost::MeshOrder::PpDp)
+    notYet(planName + "#/mesh", "a mesh without pp first");
+  if (plan.dtypes.products != cost::Narrow::None)
+    notYet(planName + "#/dtypes/products", "products in 8 or 4 bits");
   std::string missing;
   if (program.experts > 0)
     missing = "routed experts";
@@ -252,11 +274,9 @@ bool Compilation::checkCompiled(const cost::Program &program) {
     return isa<model::LatentAttentionOp>(op) ? WalkResult::interrupt()
                                              : WalkResult::advance();
   });
-  if (missing.empty())
-    return true;
-  return refuse(cost::Diag::not_compiled_yet,
-                options.modelPath + ": valid, but " + missing +
-                    " cannot be compiled yet; inspect, plan and predict work");
+  if (!missing.empty())
+    notYet(options.modelPath, missing);
+  return failure.messages.empty();
 }
 
 bool Compilation::lower() {

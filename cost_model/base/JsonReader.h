@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <string_view>
@@ -107,8 +108,12 @@ inline bool parseStrictly(std::string_view text, const std::string &file,
 /// One object, read key by key; `finish` reports the keys nobody asked for.
 class JsonObject {
 public:
-  JsonObject(const nlohmann::json &object, std::string where, Failure &failure)
-      : object(object), where(std::move(where)), failure(failure) {
+  /// `reading` chooses what stands for a value that cannot be read: other
+  /// readings, other values.
+  JsonObject(const nlohmann::json &object, std::string where, Failure &failure,
+             int reading = 0)
+      : reading(reading), object(object), where(std::move(where)),
+        failure(failure) {
     if (!object.is_object() && !isMissing(object))
       complain("", "expected an object, but got " + shown(object),
                Diag::wrong_type);
@@ -136,7 +141,7 @@ public:
     return *found;
   }
   JsonObject child(const std::string &key) {
-    return JsonObject(at(key), where + "/" + key, failure);
+    return JsonObject(at(key), where + "/" + key, failure, reading);
   }
 
   /// Ends of what files may say: far from any machine, and near enough that no
@@ -201,7 +206,7 @@ public:
                    ", but got " + shown(value),
                value.is_number_integer() ? Diag::out_of_range
                                          : Diag::wrong_type);
-    return least;
+    return std::min(most, least + reading);
   }
   bool boolean(const std::string &key) {
     const nlohmann::json &value = at(key);
@@ -210,7 +215,7 @@ public:
     if (!isMissing(value))
       complain("/" + key, "expected true or false, but got " + shown(value),
                Diag::wrong_type);
-    return false;
+    return reading != 0;
   }
   std::string string(const std::string &key) {
     const nlohmann::json &value = at(key);
@@ -219,7 +224,7 @@ public:
     if (!isMissing(value))
       complain("/" + key, "expected a string, but got " + shown(value),
                Diag::wrong_type);
-    return "";
+    return std::string(static_cast<size_t>(reading), '?');
   }
   /// A source is required and may not be empty.
   std::string source(const std::string &key = "source") {
@@ -241,7 +246,7 @@ public:
     }
     for (size_t i = 0; i < value.size(); ++i)
       result.emplace_back(value[i], where + "/" + key + "/" + std::to_string(i),
-                          failure);
+                          failure, reading);
     return result;
   }
 
@@ -271,6 +276,8 @@ public:
         value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     return text.size() <= 60 ? text : text.substr(0, 57) + "...";
   }
+
+  const int reading;
 
 private:
   const nlohmann::json &object;

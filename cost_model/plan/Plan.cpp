@@ -54,6 +54,7 @@ std::string_view name(Narrow narrow) {
   switch (narrow) {
   case Narrow::None: return "none";
   case Narrow::Fp8: return "fp8";
+  case Narrow::Mxfp8: return "mxfp8";
   case Narrow::Fp8Block: return "fp8_block";
   case Narrow::Fp4Block: return "fp4_block";
   }

@@ -88,10 +88,11 @@ struct Stage {
 enum class Narrow {
   None,     ///< "none": in `compute`
   Fp8,      ///< "fp8": one factor a tensor
-  Fp8Block, ///< "fp8_block": a factor a block (MX, 128 x 128)
+  Mxfp8,    ///< "mxfp8": a factor for 32 values (Blackwell)
+  Fp8Block, ///< "fp8_block": a factor a block of 128 x 128
   Fp4Block, ///< "fp4_block"
 };
-inline constexpr Narrow narrows[] = {Narrow::None, Narrow::Fp8,
+inline constexpr Narrow narrows[] = {Narrow::None, Narrow::Fp8, Narrow::Mxfp8,
                                      Narrow::Fp8Block, Narrow::Fp4Block};
 std::string_view name(Narrow narrow);
 

@@ -36,7 +36,7 @@ Enum choose(JsonObject &object, const std::string &suffix, const json &value,
   if (!JsonObject::isMissing(value))
     object.complain(suffix, "expected one of " + wanted + ", but got " +
                                 JsonObject::shown(value));
-  return choices[0];
+  return choices[static_cast<size_t>(object.reading) % N];
 }
 template <typename Enum, size_t N>
 Enum choose(JsonObject &object, const std::string &key,
@@ -118,13 +118,19 @@ void readParallel(JsonObject parallel, Plan &plan) {
 
 void readStages(JsonObject &root, Plan &plan) {
   plan.stages.clear();
-  for (JsonObject &stage : root.objects("stages")) {
+  std::vector<JsonObject> stages = root.objects("stages");
+  // Stages that cannot be read are none in one reading and unknown in another.
+  if (stages.empty() && root.reading > 0)
+    plan.stages = {{{{"?", 1, Recompute::None}}}};
+  for (JsonObject &stage : stages) {
     plan.stages.emplace_back();
     const json &runs = stage.at("runs");
     if (!runs.is_array()) {
       if (!JsonObject::isMissing(runs))
         stage.complain("/runs", "expected an array, but got " +
                                     JsonObject::shown(runs));
+      if (root.reading > 0)
+        plan.stages.back().runs.push_back({"?", 1, Recompute::None});
       stage.finish();
       continue;
     }
@@ -135,6 +141,9 @@ void readStages(JsonObject &root, Plan &plan) {
           !run[1].is_number_integer()) {
         stage.complain(at, "expected [kind, count, recompute], but got " +
                                JsonObject::shown(run));
+        plan.stages.back().runs.push_back(
+            {std::string(static_cast<size_t>(1 + root.reading), '?'), 1,
+             Recompute::None});
         continue;
       }
       const int64_t count =
@@ -146,24 +155,17 @@ void readStages(JsonObject &root, Plan &plan) {
                                       std::to_string(maxLayers) +
                                       ", but got " + run[1].dump());
       plan.stages.back().runs.push_back(
-          {run[0].get<std::string>(), count,
+          {run[0].get<std::string>(), count < 1 ? 1 + root.reading : count,
            choose(stage, at + "/2", run[2], policies)});
     }
     stage.finish();
   }
 }
 
-} // namespace
-
-bool readPlan(std::string_view text, std::string_view file, Plan &plan,
-              Failure &failure) {
-  const std::string where(file);
-  const size_t before = failure.messages.size();
-  failure.kind = FailureKind::Input;
-  json value;
-  if (!parseStrictly(text, where, value, failure))
-    return false;
-  JsonObject root(value, where + "#", failure);
+/// One reading of `value`; whatever is wrong with it goes to `failure`.
+Plan planOf(const json &value, const std::string &where, Failure &failure,
+            int reading) {
+  JsonObject root(value, where + "#", failure, reading);
   expectValue(root, "schema", planSchema, Diag::wrong_schema);
 
   Plan read;
@@ -203,11 +205,29 @@ bool readPlan(std::string_view text, std::string_view file, Plan &plan,
   types.finish();
   expectValue(root, "expert_rows_max", 0);
   root.finish();
+  return read;
+}
 
-  if (failure.messages.size() > before)
+} // namespace
+
+bool readPlan(std::string_view text, std::string_view file, Plan &plan,
+              Failure &failure, std::vector<Plan> *readings) {
+  const std::string where(file);
+  const size_t before = failure.messages.size();
+  failure.kind = FailureKind::Input;
+  json value;
+  if (!parseStrictly(text, where, value, failure))
     return false;
-  plan = std::move(read);
-  return true;
+  Plan read = planOf(value, where, failure, 0);
+  if (failure.messages.size() == before) {
+    plan = std::move(read);
+    return true;
+  }
+  if (readings && value.is_object()) {
+    Failure same;
+    *readings = {std::move(read), planOf(value, where, same, 1)};
+  }
+  return false;
 }
 
 std::string canonicalText(const Plan &plan) {

@@ -13,14 +13,18 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace shardwright::cost {
 
 /// Reads a plan. Numbers are integers in range; that the plan is legal for a
 /// program is for Rules.h to say. `file` is what messages call the text.
-/// On false `plan` is as it was and `failure` has kind Input.
+/// On false `plan` is as it was and `failure` has kind Input; `readings`, if
+/// asked for and the text is JSON, gets two plans that agree in what could be
+/// read and differ in what could not, so that what rules say of both alike
+/// (violationsOfAll) may be said beside the problems of the file.
 bool readPlan(std::string_view text, std::string_view file, Plan &plan,
-              Failure &failure);
+              Failure &failure, std::vector<Plan> *readings = nullptr);
 // canonicalText(const Plan &) is declared in Plan.h.
 
 } // namespace shardwright::cost

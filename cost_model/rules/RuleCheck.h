@@ -73,6 +73,9 @@ void checkFrameworkSchedule(RuleCheck &check);
 void checkTensorNeedsSequence(RuleCheck &check);
 void checkFrameworkKvHeads(RuleCheck &check);
 
+// NarrowRules.cpp: extents of products in 8 and 4 bits.
+void checkNarrowExtents(RuleCheck &check);
+
 // ExpertRules.cpp: widths, and degrees of experts.
 void checkFfn(RuleCheck &check);
 void checkExperts(RuleCheck &check);

@@ -3,6 +3,7 @@
 #include "cost_model/rules/RuleCheck.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 namespace shardwright::cost {
@@ -320,11 +321,32 @@ void checkEmbedding(Check &check) { checkOnStage(check, true); }
 void checkHead(Check &check) { checkOnStage(check, false); }
 
 void checkStageNotEmpty(Check &check) {
-  for (size_t i = 0; i < check.plan.stages.size(); ++i)
-    if (check.plan.stages[i].runs.empty())
-      check.fail("expected every stage to hold a layer, but got none on "
-                 "stage " +
-                 std::to_string(i));
+  const Plan &plan = check.plan;
+  std::vector<std::string> empty;
+  for (size_t i = 0; i < plan.stages.size(); ++i)
+    if (plan.stages[i].runs.empty())
+      empty.push_back(std::to_string(i));
+  if (empty.empty())
+    return;
+  constexpr size_t shown = 6;
+  std::string list;
+  for (size_t i = 0; i < std::min(shown, empty.size()); ++i)
+    list += (i ? ", " : "") + empty[i];
+  if (empty.size() > shown)
+    list += " and " + std::to_string(empty.size() - shown) + " more";
+  std::vector<std::string> legal;
+  const auto stages = static_cast<int64_t>(plan.stages.size());
+  const int64_t ranks = std::max<int64_t>(stages / plan.chunks, 1);
+  const int64_t least = chunksOf(plan.schedule).least,
+                most = check.program.layers / ranks;
+  if (plan.chunks > 1 && least <= most && most < plan.chunks)
+    legal.push_back("chunks = " + std::to_string(least) +
+                    (most > least ? ".." + std::to_string(most) : ""));
+  check.fail("expected every stage to hold a layer (" +
+                 std::to_string(check.program.layers) + " layers, " +
+                 std::to_string(stages) + " stages), but got none on stage" +
+                 (empty.size() > 1 ? "s " : " ") + list,
+             std::move(legal));
 }
 
 void checkZero(Check &check) {
@@ -358,10 +380,29 @@ void checkSchedule(Check &check) {
       __builtin_mul_overflow(plan.dp, plan.microBatch, &group) ||
       plan.globalBatch < group)
     return; // rules degrees_positive and batch_divisible speak of it
-  const std::string problem = scheduleProblem(
-      plan.schedule, plan.pp, plan.chunks, plan.microbatches());
-  if (!problem.empty())
-    check.fail(problem);
+  const int64_t microbatches = plan.microbatches();
+  const auto problem = [&](int64_t chunks, int64_t count) {
+    return scheduleProblem(plan.schedule, plan.pp, chunks, count);
+  };
+  const std::string found = problem(plan.chunks, microbatches);
+  if (found.empty())
+    return;
+  // Near by: the fewest chunks, and the next microbatches down and up.
+  std::vector<std::string> legal;
+  const int64_t chunks = chunksOf(plan.schedule).least;
+  if (chunks != plan.chunks && problem(chunks, microbatches).empty())
+    legal.push_back("chunks = " + std::to_string(chunks));
+  for (int64_t step : {-1, 1})
+    for (int64_t count = microbatches + step;
+         count >= 1 && count <= microbatches + 2 * plan.pp; count += step) {
+      int64_t batch = 0;
+      if (!problem(plan.chunks, count).empty() ||
+          __builtin_mul_overflow(group, count, &batch))
+        continue;
+      legal.push_back("global = " + std::to_string(batch));
+      break;
+    }
+  check.fail(found, std::move(legal));
 }
 
 void checkReduceType(Check &check) {
@@ -430,6 +471,7 @@ constexpr Entry table[] = {
     {Diag::schedule_of_framework, checkFrameworkSchedule},
     {Diag::tp_needs_sp, checkTensorNeedsSequence},
     {Diag::cp_supported, checkCp},
+    {Diag::narrow_extents, checkNarrowExtents},
     {Diag::reduce_equals_grad, checkReduceType},
     {Diag::counts_fit, checkCounts},
 };
@@ -459,6 +501,32 @@ std::vector<Violation> checkPlan(const Program &program, const Plan &plan,
       return violations; // the others divide by them
   }
   return violations;
+}
+
+std::vector<Violation> violationsOfAll(const Program &program,
+                                       const std::vector<Plan> &readings) {
+  std::vector<Violation> all;
+  for (size_t i = 0; i < readings.size(); ++i) {
+    const std::vector<Violation> found = checkPlan(program, readings[i]);
+    const auto isFound = [&](const Violation &violation) {
+      return std::any_of(found.begin(), found.end(),
+                         [&](const Violation &other) {
+                           return other.message == violation.message;
+                         });
+    };
+    if (i == 0)
+      all = found;
+    else
+      std::erase_if(all, std::not_fn(isFound));
+  }
+  return all;
+}
+
+int64_t sequenceOfAll(const std::vector<Plan> &readings) {
+  for (const Plan &plan : readings)
+    if (plan.sequence != readings.front().sequence)
+      return 0;
+  return readings.empty() ? 0 : readings.front().sequence;
 }
 
 FailureKind worstKind(const std::vector<Violation> &violations) {

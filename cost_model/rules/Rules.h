@@ -45,6 +45,15 @@ std::vector<Violation> checkPlan(const Program &program, const Plan &plan,
                                  ModelCheck model = ModelCheck::NameAndSha256,
                                  Framework framework = Framework::Native);
 
+/// What checkPlan says alike of all `readings` of a file of which some values
+/// could not be read: those differ from reading to reading, and whatever depends
+/// on them with them.
+std::vector<Violation> violationsOfAll(const Program &program,
+                                       const std::vector<Plan> &readings);
+
+/// The sequence that all `readings` have; 0 if they differ in it.
+int64_t sequenceOfAll(const std::vector<Plan> &readings);
+
 /// Unsupported if nothing worse is among `violations`, else Input.
 FailureKind worstKind(const std::vector<Violation> &violations);
 

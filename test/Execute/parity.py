@@ -9,7 +9,7 @@ ledger (cost model), the counted one (partitioned IR; `compile` refuses to write
 a program whose two ledgers differ) and the measured one (the runtime) must be
 equal as integers.
 
-  parity.py --shardwright BIN --work DIR [--set few|named|random|all] [--count 100]
+  parity.py --shardwright BIN --work DIR [--set few|named|random|replicated|all] [--count 100]
             [--seed 1] [--model llama-tiny] [--every N] [--mpi N] [--jobs 2]
 """
 import argparse
@@ -153,7 +153,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--shardwright", required=True)
     parser.add_argument("--work", required=True, type=pathlib.Path)
-    parser.add_argument("--set", choices=["few", "named", "random", "all"], default="all")
+    parser.add_argument("--set", choices=["few", "named", "random", "replicated", "all"], default="all")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model", action="append")
@@ -176,6 +176,8 @@ def main():
         todo = []
         if arguments.set == "few":
             todo += plans.few(model.facts, BATCH)
+        if arguments.set in ("few", "replicated", "all"):
+            todo += plans.replicated(model.facts, BATCH)
         if arguments.set in ("named", "all"):
             todo += plans.named(model.facts, BATCH)
         if arguments.set in ("random", "all"):

@@ -51,18 +51,30 @@ def even(layers, pp):
     return [layers // pp + (1 if i < layers % pp else 0) for i in range(pp)]
 
 
+def kv_replicas(model, tp):
+    """Tensor ranks that hold the same key/value head."""
+    heads = model.get("kv_heads", tp)
+    return tp // heads if tp > heads and tp % heads == 0 else 1
+
+
 def plan(model, dp=1, tp=1, pp=1, sp=False, zero=0, micro=1, batch=8, recompute="none",
          schedule="1f1b", layers=None, full_layers=None, dtype="f64"):
     """A plan.json value. `model` has name, sha256, sequence and layers. With bf16
     sums and master copies are f32."""
     split = layers or even(model["layers"], pp)
+    replicas = kv_replicas(model, tp)
+    tensor = {"tp": tp} if replicas in (1, tp) else {"tp0": tp // replicas, "tp1": replicas}
+    parallel = {"dp": dp, "tp": tp, "pp": pp, "cp": 1, "cp_kind": "none", "ep": 1, "etp": 1,
+                "sp": sp, "zero": zero, "zero_axes": ["dp"] if zero else []}
+    if replicas > 1:
+        parallel["kv_replicas"] = replicas
     return {
         "schema": "shardwright.plan/1",
         "model": {"name": model["name"], "sha256": model["sha256"]},
         "cluster": {"name": "host", "sha256": ""},
-        "mesh": [{"axis": "pp", "size": pp}, {"axis": "dp", "size": dp}, {"axis": "tp", "size": tp}],
-        "parallel": {"dp": dp, "tp": tp, "pp": pp, "cp": 1, "cp_kind": "none", "ep": 1, "etp": 1,
-                     "sp": sp, "zero": zero, "zero_axes": ["dp"] if zero else []},
+        "mesh": [{"axis": axis, "size": size}
+                 for axis, size in {"pp": pp, "dp": dp, **tensor}.items()],
+        "parallel": parallel,
         "batch": {"global": batch, "micro": micro, "sequence": model["sequence"]},
         "schedule": {"kind": schedule, "chunks": 1},
         "stages": stages(split, recompute, full_layers, layer_kinds(model)),
@@ -89,7 +101,25 @@ def describe(value):
 
 def splits_heads(model, tp):
     """Whether a model can be split over `tp` ranks; unknown sizes pass."""
-    return all(model.get(key, tp) % tp == 0 for key in ("kv_heads", "heads", "ffn"))
+    return all(model.get(key, tp) % tp == 0 for key in ("heads", "ffn")) and (
+        model.get("kv_heads", tp) % tp == 0 or kv_replicas(model, tp) > 1)
+
+
+def replicated(model, batch=8):
+    """Plans with more tensor ranks than key/value heads, if the model has one:
+    with and without sequence parallelism, ZeRO, data ranks and stages."""
+    for tp in (2, 4, 8):
+        if not splits_heads(model, tp) or kv_replicas(model, tp) == 1:
+            continue
+        layouts = [dict(), dict(dp=2, zero=1, recompute="full")]
+        if model["sequence"] % tp == 0:
+            layouts += [dict(sp=True, recompute="selective"),
+                        dict(sp=True, pp=2, zero=1, recompute="full", full_layers=1),
+                        dict(sp=True, dp=2, zero=1)]
+        for layout in layouts:
+            if layout.get("dp", 1) * layout.get("pp", 1) * tp <= 16:
+                yield plan(model, tp=tp, micro=batch // layout.get("dp", 1) // 2, batch=batch,
+                           **layout)
 
 
 def few(model, batch=8):

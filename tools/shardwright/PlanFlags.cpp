@@ -183,8 +183,21 @@ bool loadPlan(const std::string &path, const std::string &model, Plan &plan,
               Failure &failure) {
   std::string text;
   ModelSpec spec;
-  if (!readText(path, text, failure) || !readPlan(text, path, plan, failure) ||
-      !readHfConfig(model, spec, failure))
+  std::vector<Plan> readings;
+  if (!readText(path, text, failure))
+    return false;
+  if (!readPlan(text, path, plan, failure, &readings)) {
+    Model known;
+    Failure ignored;
+    if (!readings.empty() &&
+        loadModel(model, sequenceOfAll(readings), known, ignored))
+      for (const Violation &violation :
+           violationsOfAll(known.program, readings))
+        failure.messages.emplace_back(violation.id,
+                                      path + ": " + violation.message);
+    return false;
+  }
+  if (!readHfConfig(model, spec, failure))
     return false;
   if (plan.modelName.empty() || plan.modelName == spec.name)
     return true;

@@ -1,5 +1,6 @@
 #include "tools/shardwright/PlanJson.h"
 
+#include "cost_model/partition/Assignment.h"
 #include "cost_model/partition/LedgerJson.h"
 #include "cost_model/search/Report.h"
 
@@ -29,6 +30,7 @@ Json parallelJson(const Program &program, const Plan &plan) {
           {"ep", plan.ep},
           {"etp", plan.etp},
           {"kv_replicas", plan.kvReplicas},
+          {"padded_vocab", paddedVocab(program.vocab, plan.tp)},
           {"vp", plan.chunks},
           {"sp", plan.sp},
           {"zero", plan.zero},

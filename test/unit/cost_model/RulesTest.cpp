@@ -123,7 +123,8 @@ const std::vector<Case> &cases() {
        [](P m, Q p) { p.stages = evenStages(m, 3, Recompute::None); },
        "(pp = 2), but got 3 stages", {"2"}},
       {"stages_not_empty", [](P, Q) {},
-       [](P, Q p) { p.stages[1].runs.clear(); }, "but got none on stage 1",
+       [](P, Q p) { p.stages[1].runs.clear(); },
+       "(6 layers, 2 stages), but got none on stage 1",
        {}},
       {"stage_kinds_known", [](P, Q) {},
        [](P, Q p) { p.stages[1].runs[0].kind = "moe"; },
@@ -220,7 +221,17 @@ const std::vector<Case> &cases() {
          p.stages = evenStages(m, 4, Recompute::None);
        },
        [](P, Q p) { p.chunks = 2; },
-       "expected chunks = 1 for schedule 1f1b, but got 2", {}},
+       "expected chunks = 1 for schedule 1f1b, but got 2", {"chunks = 1"}},
+      {"narrow_extents",
+       [](P m, Q p) {
+         m = smallLlama({.hidden = 64, .kvHeads = 4, .group = 2, .headDim = 16,
+                         .ffn = 64, .layers = 6});
+         p.dtypes.products = Narrow::Fp8;
+       },
+       [](P, Q p) { p.dtypes.products = Narrow::Fp8; },
+       "the key/value heads' width of a rank to be a multiple of 16 for "
+       "products in fp8, but got 32 / 4 = 8",
+       {"tp = 2", "tp = 1"}},
       {"reduce_equals_grad",
        [](P, Q p) { p.dtypes.reduce = p.dtypes.grad = DType::BF16; },
        [](P, Q p) { p.dtypes.reduce = DType::BF16; }, "(f32), but got bf16",
@@ -295,6 +306,87 @@ TEST_CASE("all violated rules are reported at once, in table order") {
                      "mesh_equals_degrees", "heads_divisible_by_tp",
                      "kv_heads_divisible_by_tp", "sequence_divisible_by_tp",
                      "cp_supported"});
+}
+
+TEST_CASE("schedules name the batches near by") {
+  Program m = program();
+  Plan p = planFor(m, 2, 1, 1, false, 0, 2, 3);
+  p.schedule = ScheduleKind::Interleaved;
+  p.chunks = 2;
+  p.stages = evenStages(m, 4, Recompute::None);
+  const Violation *violation = find(checkPlan(m, p), "schedule_fits");
+  REQUIRE(violation != nullptr);
+  CHECK(violation->legal ==
+        std::vector<std::string>{"global = 4", "global = 8"});
+}
+
+TEST_CASE("many empty stages are one message") {
+  Program m = program(); // 6 layers
+  Plan p = planFor(m, 2, 1, 1, false, 0, 1, 4);
+  p.schedule = ScheduleKind::Interleaved;
+  p.chunks = 16;
+  p.stages = evenStages(m, 32, Recompute::None);
+  int empty = 0;
+  for (const Violation &violation : checkPlan(m, p))
+    if (violation.rule == "stages_not_empty") {
+      ++empty;
+      CHECK(violation.message.find("(6 layers, 32 stages)") !=
+            std::string::npos);
+      CHECK(violation.message.find(" more") != std::string::npos);
+      CHECK(violation.legal ==
+            std::vector<std::string>{"chunks = 2..3"});
+    }
+  CHECK(empty == 1);
+}
+
+TEST_CASE("extents of products in 8 bits, after sharding") {
+  // Sequences of 1472 positions on 8 parts: 184 tokens, which 16 does not
+  // divide; two sequences a microbatch are 368, which it does.
+  Program m = smallLlama({.sequence = 1472, .hidden = 128, .kvHeads = 8,
+                          .group = 1, .headDim = 16, .ffn = 256, .layers = 2});
+  Plan p = planFor(m, 1, 1, 1, false, 0, 1, 1);
+  p.dtypes.products = Narrow::Fp8;
+  CHECK(find(checkPlan(m, p), "narrow_extents") == nullptr);
+  p.cp = 8;
+  const std::vector<Violation> violations = checkPlan(m, p);
+  const Violation *violation = find(violations, "narrow_extents");
+  REQUIRE(violation != nullptr);
+  CHECK(violation->message ==
+        "expected the tokens of a microbatch of a rank to be a multiple of 16 "
+        "for products in fp8, but got 1472 / 8 = 184; legal here: cp = 4, cp = "
+        "2, cp = 1");
+  p.microBatch = 2;
+  CHECK(find(checkPlan(m, p), "narrow_extents") == nullptr);
+  p.cp = 1;
+  p.dtypes.products = Narrow::Mxfp8; // 2944 = 92 * 32
+  CHECK(find(checkPlan(m, p), "narrow_extents") == nullptr);
+  p.tp = 8; // ffn 256 / 8 = 32, heads 16: all are said
+  std::set<std::string> said;
+  for (const Violation &v : checkPlan(m, p))
+    if (v.rule == "narrow_extents")
+      said.insert(v.message.substr(0, v.message.find(" of a rank")));
+  CHECK(said == std::set<std::string>{"expected the query heads' width",
+                                      "expected the key/value heads' width"});
+  p.tp = 1;
+  p.dtypes.products = Narrow::Fp8Block; // 2944 = 23 * 128
+  CHECK(find(checkPlan(m, p), "narrow_extents") == nullptr);
+  m.hidden = 2880;
+  CHECK(find(checkPlan(m, p), "narrow_extents") != nullptr);
+  p.dtypes.products = Narrow::Mxfp8;
+  CHECK(find(checkPlan(m, p), "narrow_extents") == nullptr);
+}
+
+TEST_CASE("what holds of every reading of a file") {
+  const Program m = program();
+  Plan one = plan(), other = plan();
+  other.tp = one.tp = 3;
+  other.dp = 3; // unreadable: batch_divisible depends on it
+  std::vector<std::string> rules;
+  for (const Violation &violation : violationsOfAll(m, {one, other}))
+    rules.push_back(violation.rule);
+  CHECK(rules == std::vector<std::string>{"heads_divisible_by_tp",
+                                          "kv_heads_divisible_by_tp",
+                                          "sequence_divisible_by_tp"});
 }
 
 TEST_CASE("unsupported is told apart from wrong") {

@@ -81,6 +81,7 @@ cost::Plan drawPlan(const cost::Program &program, std::mt19937 &random) {
     plan.dp = pick(1, 1, 2, 3);
     plan.tp = pick(1, 2, 4);
     plan.pp = pick(1, 2, 3, 4);
+    plan.kvReplicas = cost::kvReplicasOf(program, plan.tp);
     plan.sp = pick(0, 1);
     plan.zero = static_cast<int>(pick(0, 1));
     plan.microBatch = pick(1, 2, 3);
