@@ -3,6 +3,7 @@
 #include "cost_model/estimate/Goodput.h"
 #include "cost_model/hardware/Collective.h"
 #include "cost_model/hardware/Kernel.h"
+#include "cost_model/partition/BucketTransfers.h"
 
 #include <algorithm>
 #include <cmath>
@@ -33,46 +34,45 @@ BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
   const int64_t paramWidth = byteWidth(plan.dtypes.param);
   for (const Bucket &bucket : block.buckets) {
     const Placement data = placementOf(plan, hardware, bucket.dataAxes);
-    const Bytes gradient(checkedMul(bucket.elements, gradWidth));
-    const bool sharded = plan.zero >= 2;
-    Seconds &rest = sharded ? times.reduceShards : times.reduce;
-    const Bytes left =
-        sharded ? Bytes(gradient.count() / bucket.shards) : gradient;
-    if (!bucket.extraReduceAxes.empty())
-      rest += collectiveTime(hardware, Collective::AllReduce, left,
-                             placeGroup(degree(plan, bucket.extraReduceAxes), 1,
-                                        hardware.ranksPerNode()));
-    if (stageOwners(plan.schedule) > 1) // half a pipeline apart, on average
-      rest += collectiveTime(
-          hardware, Collective::AllReduce, left,
-          placeGroup(2, plan.dp * plan.tp * std::max<int64_t>(1, plan.pp / 2),
-                     hardware.ranksPerNode()));
     if (data.ranks > 1)
       times.reduce += memoryTime(
           hardware.device, KernelClass::Elementwise,
           Bytes(static_cast<int64_t>(static_cast<double>(bucket.elements) *
                                      profile.reductionTraffic)));
-    const Placement shards = placementOf(plan, hardware, bucket.shardAxes);
-    if (bucket.shards == 1 || profile.allReduceUnderZero) {
-      times.reduce +=
-          collectiveTime(hardware, Collective::AllReduce, gradient, data);
-    } else {
-      times.reduce += collectiveTime(hardware, Collective::ReduceScatter,
-                                     gradient, shards);
-      if (shards.ranks < data.ranks) { // copies, one in every shard group
-        std::vector<Axis> copies = bucket.dataAxes;
-        for (Axis axis : bucket.shardAxes)
-          std::erase(copies, axis);
-        rest += collectiveTime(hardware, Collective::AllReduce,
-                               Bytes(gradient.count() / bucket.shards),
-                               placementOf(plan, hardware, copies));
-      }
-    }
-    if (bucket.shards == 1)
-      continue;
-    times.gather += collectiveTime(
-        hardware, Collective::AllGather,
-        Bytes(checkedMul(bucket.elements / bucket.shards, paramWidth)), shards);
+    const auto timeOf = [&](Collective collective, int64_t elements,
+                            int64_t width, const Placement &at) {
+      return collectiveTime(hardware, collective,
+                            Bytes(checkedMul(elements, width)), at);
+    };
+    const bool whole = bucket.shards > 1 && profile.allReduceUnderZero;
+    if (whole)
+      times.reduce += timeOf(Collective::AllReduce, bucket.elements, gradWidth,
+                             data);
+    forEachBucketTransfer(
+        plan, bucket, stageOwners(plan.schedule),
+        [&](const BucketTransfer &t) {
+          if (t.phase == Phase::DataGrad) // as forward
+            return;
+          const bool gathers = t.collective == Collective::AllGather;
+          if (whole && !gathers &&
+              (t.group == BucketTransfer::Shards ||
+               t.group == BucketTransfer::Copies))
+            return;
+          // Owners are half a pipeline apart, on average.
+          const Placement at =
+              t.group == BucketTransfer::Owners
+                  ? placeGroup(2,
+                               plan.dp * plan.tp *
+                                   std::max<int64_t>(1, plan.pp / 2),
+                               hardware.ranksPerNode())
+                  : placementOf(plan, hardware, t.axes);
+          const bool rest = plan.zero >= 2 && !gathers && !t.everyMicrobatch;
+          (gathers ? times.gather
+           : rest  ? times.reduceShards
+                   : times.reduce) +=
+              timeOf(t.collective, t.elements, gathers ? paramWidth : gradWidth,
+                     at);
+        });
   }
   return times;
 }

@@ -1,4 +1,5 @@
 #include "cost_model/partition/Ledger.h"
+#include "cost_model/partition/BucketTransfers.h"
 #include "cost_model/partition/LayerTable.h"
 
 namespace shardwright::cost {
@@ -117,36 +118,15 @@ private:
     const int64_t paramWidth = byteWidth(plan.dtypes.param);
     const int64_t microbatches =
         chunkMicrobatches(plan.schedule, plan.microbatches());
-    for (const Bucket &bucket : block.buckets) {
-      const Bytes payload(checkedMul(bucket.elements, gradWidth));
-      const Bytes shard(payload.count() / bucket.shards);
-      const Bytes rest = plan.zero >= 2 ? shard : payload;
-      if (!bucket.extraReduceAxes.empty())
-        add(Collective::AllReduce, axisName(plan, bucket.extraReduceAxes),
-            Phase::Reduce, layers, rest);
-      if (owners > 1)
-        add(Collective::AllReduce, "pp", Phase::Reduce, layers, rest);
-      std::vector<Axis> copies = bucket.dataAxes;
-      for (Axis axis : bucket.shardAxes)
-        std::erase(copies, axis);
-      if (degree(plan, copies) > 1)
-        add(Collective::AllReduce, axisName(plan, copies), Phase::Reduce,
-            layers, shard);
-      if (bucket.shards == 1)
-        continue;
-      const std::string axes = axisName(plan, bucket.shardAxes);
-      const int64_t everyTime = checkedMul(layers, microbatches);
-      const Bytes part(
-          checkedMul(bucket.elements / bucket.shards, paramWidth));
-      add(Collective::ReduceScatter, axes, Phase::Reduce,
-          plan.zero >= 2 ? everyTime : layers, payload);
-      if (plan.zero <= 2) {
-        add(Collective::AllGather, axes, Phase::Update, layers, part);
-        continue;
-      }
-      add(Collective::AllGather, axes, Phase::Forward, everyTime, part);
-      add(Collective::AllGather, axes, Phase::DataGrad, everyTime, part);
-    }
+    for (const Bucket &bucket : block.buckets)
+      forEachBucketTransfer(plan, bucket, owners, [&](const BucketTransfer &t) {
+        const int64_t width =
+            t.collective == Collective::AllGather ? paramWidth : gradWidth;
+        add(t.collective,
+            t.group == BucketTransfer::Owners ? "pp" : axisName(plan, t.axes),
+            t.phase, t.everyMicrobatch ? checkedMul(layers, microbatches) : layers,
+            Bytes(checkedMul(t.elements, width)));
+      });
   }
 
   const Program &program;
