@@ -1,5 +1,6 @@
 //===- FaultsTest.cpp - Deadlines, mismatches and wrong arguments ---------===//
 #include "runtime/cts/Harness.h"
+#include "runtime/src/train/Diagnostics.h"
 
 #include <catch2/catch.hpp>
 
@@ -204,4 +205,26 @@ TEST_CASE("a poisoned context refuses everything") {
     CHECK(std::string(sw_rt_context_last_error(&context)) != "");
     return SW_RT_TIMEOUT;
   });
+}
+
+TEST_CASE("a failure ends in its name, with the exit code of its kind") {
+  const struct {
+    sw_rt_status status;
+    const char *name;
+    int code;
+  } cases[] = {{SW_RT_TIMEOUT, "run_lost_rank", 2},
+               {SW_RT_ABORTED, "run_lost_rank", 2},
+               {SW_RT_NOT_FINITE, "run_not_finite", 2},
+               {SW_RT_OUT_OF_MEMORY, "run_memory", 2},
+               {SW_RT_UNSUPPORTED, "run_unsupported", 3},
+               {SW_RT_IO, "run_file", 4},
+               {SW_RT_MISMATCH, "run_defect", 1},
+               {SW_RT_INVALID_ARGUMENT, "run_defect", 1}};
+  for (const auto &c : cases) {
+    CHECK(errorLine(diagOf(c.status), "expected x") ==
+          "error: expected x [" + std::string(c.name) + "]");
+    CHECK(exitCodeOf(diagOf(c.status)) == c.code);
+  }
+  CHECK(errorLine(Diag::run_no_mpi, "x") == "error: x [run_no_mpi]");
+  CHECK(exitCodeOf(Diag::run_no_mpi) == 3);
 }

@@ -2,6 +2,7 @@
 #include "cost_model/partition/LedgerJson.h"
 #include "cost_model/plan/PlanJson.h"
 #include "cost_model/program/ProgramJson.h"
+#include "cost_model/rules/Rules.h"
 #include "SmallPrograms.h"
 
 #include <catch2/catch.hpp>
@@ -144,11 +145,39 @@ TEST_CASE("keys of a split sequence, of copies and of narrow products") {
     plan.dtypes.products = narrow;
     CHECK(has(roundTrips(), "products") == (narrow != Narrow::None));
   }
+  CHECK_FALSE(has(roundTrips(), "kv_replicas"));
+  plan.tp = 4;
+  plan.kvReplicas = 2;
+  CHECK(has(roundTrips(), "\"kv_replicas\": 2"));
+  CHECK(read.mesh.back() == MeshAxis{"tp1", 2});
   CHECK(refusal(edited("\"cp_kind\": \"none\"", "\"cp_kind\": \"p2p\"")) ==
         "p.json#/parallel/cp_kind: expected \"none\", but got \"p2p\"\n");
   CHECK(refusal(edited("\"cp\": 1", "\"cp\": 2")).find(
             "p.json#/parallel/cp_kind: expected one of p2p, all_gather, a2a, "
             "but got \"none\"") == 0);
+}
+
+TEST_CASE("readings of a plan differ in what cannot be read, and in that alone") {
+  const auto readingsOf = [](const std::string &text) {
+    Plan plan;
+    Failure failure;
+    std::vector<Plan> readings;
+    CHECK_FALSE(readPlan(text, "p.json", plan, failure, &readings));
+    CHECK_FALSE(failure.messages.empty());
+    return readings;
+  };
+  std::vector<Plan> readings = readingsOf(edited("\"tp\": 4", "\"tp\": \"x\""));
+  REQUIRE(readings.size() == 2);
+  CHECK(readings[0].tp != readings[1].tp);
+  readings[0].tp = readings[1].tp;
+  CHECK(readings[0] == readings[1]);
+  CHECK(sequenceOfAll(readings) == readings[0].sequence);
+  readings[0].sequence += 1;
+  CHECK(sequenceOfAll(readings) == 0);
+  readings = readingsOf(edited("\"cp\": 1,", "\"cp\": 1, \"colour\": 2,"));
+  REQUIRE(readings.size() == 2);
+  CHECK(readings[0] == readings[1]);
+  CHECK(readingsOf("{").empty());
 }
 
 TEST_CASE("unknown, missing and duplicate keys are errors with a pointer") {
