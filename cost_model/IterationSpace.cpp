@@ -103,7 +103,14 @@ int IterationSpace::factorIndex(char letter) const {
   return -1;
 }
 
-int64_t attentionPairs(int64_t s, int64_t t, bool causal, int64_t window) {
+int64_t attentionPairs(int64_t s, int64_t t, bool causal, int64_t window,
+                       int64_t chunk) {
+  if (chunk > 0 && chunk < t) {
+    const int64_t rest = s % chunk;
+    return checkedAdd(
+        checkedMul(s / chunk, attentionPairs(chunk, chunk, causal, window)),
+        rest > 0 ? attentionPairs(rest, rest, causal, window) : 0);
+  }
   const int64_t seen = window > 0 && window < t ? window : t;
   if (!causal)
     return checkedMul(s, seen);
@@ -150,7 +157,8 @@ Flops flopsOf(const IterationSpace &space) {
       rows = checkedMul(rows, size(letter));
     const auto [keys, values] = attentionWidths(space);
     int64_t pairs =
-        attentionPairs(size('s'), size('t'), space.causal, space.window);
+        attentionPairs(size('s'), size('t'), space.causal, space.window,
+                       space.chunk);
     int64_t perPair = space.kernel == KernelClass::Attention
                           ? 2 * keys + 2 * values
                           : 6 * keys + 4 * values;

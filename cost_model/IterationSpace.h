@@ -117,6 +117,9 @@ struct IterationSpace {
   /// Attention only: of the keys that are not masked the last `window` count;
   /// 0 if all do.
   int64_t window = 0;
+  /// Attention only: queries and keys meet in runs of `chunk` positions, each
+  /// as if it were alone; 0 if they are not cut.
+  int64_t chunk = 0;
 
   /// Index of the factor with `letter`, or -1.
   int factorIndex(char letter) const;
@@ -125,8 +128,10 @@ struct IterationSpace {
 
 /// Unmasked (query, key) pairs of `s` queries and `t` keys: s*t, or for causal
 /// (s == t) s*(s+1)/2. Within a window of w < t keys: w*(w+1)/2 + (s-w)*w if
-/// causal, else s*w.
-int64_t attentionPairs(int64_t s, int64_t t, bool causal, int64_t window);
+/// causal, else s*w. In chunks of c < t positions: those of every chunk as if it
+/// were alone, the last of which may be shorter.
+int64_t attentionPairs(int64_t s, int64_t t, bool causal, int64_t window,
+                       int64_t chunk = 0);
 
 /// Width of a head's keys and of its values (equal but in latent attention).
 struct AttentionWidths {
@@ -143,7 +148,7 @@ AttentionWidths attentionWidths(const IterationSpace &space);
 ///   AttentionGrad: 2 * b*n*g * (3 keys + 2 values) * pairs
 ///                  (QK^T again, dQ, dK; dP, dV)
 ///   others:        0
-/// pairs = attentionPairs(s, t, causal, window); keys and values are the widths
+/// pairs = attentionPairs(s, t, causal, window, chunk); keys and values are the widths
 /// of a head (both d in usual attention: 4 and 10 * b*n*g*d * pairs).
 Flops flopsOf(const IterationSpace &space);
 

@@ -19,6 +19,7 @@
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <algorithm>
 #include <optional>
 
 using namespace mlir;
@@ -264,16 +265,28 @@ bool Compilation::checkCompiled(const cost::Program &program) {
     notYet(planName + "#/mesh", "a mesh without pp first");
   if (plan.dtypes.products != cost::Narrow::None)
     notYet(planName + "#/dtypes/products", "products in 8 or 4 bits");
-  std::string missing;
+  std::vector<std::string> parts;
+  auto add = [&](const char *part) {
+    if (std::find(parts.begin(), parts.end(), part) == parts.end())
+      parts.emplace_back(part);
+  };
   if (program.experts > 0)
-    missing = "routed experts";
+    add("routed experts");
   module->walk([&](Operation *op) {
     if (isa<model::LatentAttentionOp>(op))
-      missing = missing.empty() ? "latent attention"
-                                : "routed experts and latent attention";
-    return isa<model::LatentAttentionOp>(op) ? WalkResult::interrupt()
-                                             : WalkResult::advance();
+      add("latent attention");
+    if (auto attention = dyn_cast<model::AttentionOp>(op);
+        attention && attention.getChunk())
+      add("attention in chunks");
+    if (isa<model::ScalePositionsOp>(op))
+      add("queries scaled by position");
   });
+  std::string missing;
+  for (size_t i = 0; i < parts.size(); ++i)
+    missing += (i == 0                  ? ""
+                : i + 1 < parts.size() ? ", "
+                                        : " and ") +
+               parts[i];
   if (!missing.empty())
     notYet(options.modelPath, missing);
   return failure.messages.empty();

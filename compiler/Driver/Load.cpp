@@ -48,6 +48,9 @@ bool loadProgram(const std::string &path, int64_t sequence,
     return false;
   if (notes) {
     notes->insert(notes->end(), spec.notes.begin(), spec.notes.end());
+    if (sequence == 0 && chosen < spec.positions)
+      notes->push_back("for sequences of " + std::to_string(chosen) +
+                       " tokens, a chunk of attention; --sequence changes it");
     if (spec.positions > 0 && chosen > spec.positions)
       notes->push_back("a sequence of " + std::to_string(chosen) +
                        " tokens is beyond " + spec.keys.positions + " (" +

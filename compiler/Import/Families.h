@@ -147,6 +147,7 @@ std::span<const Family> gemmaFamilies();
 std::span<const Family> gptFamilies();
 std::span<const Family> otherFamilies();
 std::span<const Family> expertFamilies();
+std::span<const Family> deepseekFamilies();
 std::span<const Family> glmFamilies();
 std::span<const Family> llama4Families();
 

@@ -50,21 +50,53 @@ std::vector<bool> readNumbers(FamilyReader &reader, const char *key,
   return absent;
 }
 
-/// Rotated layers see their chunk and norm turned queries and keys; the others
-/// have no positions and see everything. Experts on all or alternate layers.
-void setKinds(ModelSpec &spec, const std::vector<bool> &rotated,
-              const std::vector<bool> &experts) {
-  const Rope rope = spec.kinds[0].rope;
+/// Layers of layer_types that see their chunk alone; `absent` if there is none.
+std::vector<bool> readChunked(FamilyReader &reader,
+                              const std::vector<bool> &absent) {
+  const json *types = reader.find("layer_types");
+  if (!types)
+    return absent;
+  std::vector<bool> chunked;
+  bool good = types->is_array() && types->size() == absent.size();
+  for (size_t i = 0; good && i < types->size(); ++i) {
+    good =
+        (*types)[i] == "chunked_attention" || (*types)[i] == "full_attention";
+    chunked.push_back((*types)[i] == "chunked_attention");
+  }
+  if (good)
+    return chunked;
+  reader.malformed("layer_types", "expected a list of \"chunked_attention\" or "
+                                  "\"full_attention\" for each of " +
+                                      std::to_string(absent.size()) +
+                                      " layers, but got " + shown(*types));
+  return absent;
+}
+
+/// What the layers are by number.
+struct Layers {
+  std::vector<bool> rotated, chunked, experts;
+};
+
+/// Rotated layers norm turned queries and keys; the others have no positions,
+/// but a scale of queries. `like` has what layers have where they have it.
+void setKinds(ModelSpec &spec, const LayerKind &like, const Layers &layers) {
   spec.kinds.clear();
   spec.stack.clear();
-  for (size_t i = 0; i < rotated.size(); ++i) {
-    LayerKind kind;
-    kind.name = std::string(experts[i] ? "moe" : "dense") +
-                (rotated[i] ? "" : "_unturned");
-    kind.experts = experts[i];
-    kind.rope = rope;
-    if (!rotated[i])
+  for (size_t i = 0; i < layers.rotated.size(); ++i) {
+    LayerKind kind = like;
+    kind.name = layers.experts[i] ? "moe" : "dense";
+    kind.experts = layers.experts[i];
+    if (layers.rotated[i]) {
+      kind.scaleFloor = 0;
+      kind.scaleStrength = 0;
+    } else {
+      kind.name += "_unturned";
       kind.rope.width = 0;
+    }
+    if (!layers.chunked[i])
+      kind.chunk = 0;
+    if (layers.chunked[i] != layers.rotated[i])
+      kind.name += layers.chunked[i] ? "_chunked" : "_full";
     auto known = std::find(spec.kinds.begin(), spec.kinds.end(), kind);
     const int index = static_cast<int>(known - spec.kinds.begin());
     if (known == spec.kinds.end())
@@ -75,7 +107,8 @@ void setKinds(ModelSpec &spec, const std::vector<bool> &rotated,
   }
   if (spec.kinds.empty())
     spec.kinds = {LayerKind()};
-  if (std::find(experts.begin(), experts.end(), true) == experts.end())
+  if (std::find(layers.experts.begin(), layers.experts.end(), true) ==
+      layers.experts.end())
     spec.experts = {};
 }
 
@@ -104,28 +137,30 @@ void readLlama4(FamilyReader &reader) {
   spec.names.up = mlp + "up_proj";
   spec.names.down = mlp + "down_proj";
 
-  std::vector<bool> rotated = everyLayer(spec), experts = rotated;
+  Layers layers;
+  layers.rotated = layers.experts = everyLayer(spec);
   const auto interval = static_cast<size_t>(std::max<int64_t>(
       reader.size("no_rope_layer_interval", maxLayers, 4), 1));
   const auto step = static_cast<size_t>(std::max<int64_t>(
       reader.size("interleave_moe_layer_step", maxLayers, 1), 1));
-  for (size_t i = 0; i < rotated.size(); ++i) {
-    rotated[i] = (i + 1) % interval != 0;
-    experts[i] = (i + 1) % step == 0;
+  for (size_t i = 0; i < layers.rotated.size(); ++i) {
+    layers.rotated[i] = (i + 1) % interval != 0;
+    layers.experts[i] = (i + 1) % step == 0;
   }
-  rotated = readFlags(reader, "no_rope_layers", rotated); // 1: it rotates
-  experts = readNumbers(reader, "moe_layers", experts);
-  reader.ignore("layer_types"); // follows from no_rope_layers
-  spec.chunk = reader.sizeOrNull("attention_chunk_size", maxPositions, 8192);
-  if (reader.flag("attn_temperature_tuning", true))
-    spec.notes.push_back(
-        reader.where("attn_temperature_tuning") +
-        ": left out; it scales queries from position floor_scale - 1 (" +
-        std::to_string(
-            static_cast<int64_t>(reader.number("floor_scale", 8192)) - 1) +
-        ") on, of layers without rotation");
-  reader.ignoreAll({"floor_scale", "attn_scale"});
-  setKinds(spec, rotated, experts);
+  layers.rotated =
+      readFlags(reader, "no_rope_layers", layers.rotated); // 1: it rotates
+  layers.experts = readNumbers(reader, "moe_layers", layers.experts);
+  layers.chunked = readChunked(reader, layers.rotated);
+
+  LayerKind like = spec.kinds[0];
+  like.chunk = reader.sizeOrNull("attention_chunk_size", maxPositions, 8192);
+  const int64_t floor = reader.size("floor_scale", maxPositions, 8192);
+  like.scaleStrength = reader.number("attn_scale", 0.1, /*zeroAllowed=*/true);
+  if (reader.flag("attn_temperature_tuning", true) && like.scaleStrength > 0)
+    like.scaleFloor = floor;
+  else
+    like.scaleStrength = 0;
+  setKinds(spec, like, layers);
 }
 
 // clang-format off

@@ -123,7 +123,7 @@ std::vector<Family> families() {
   std::vector<Family> all;
   for (std::span<const Family> some :
        {llamaFamilies(), gptFamilies(), gemmaFamilies(), otherFamilies(),
-        expertFamilies(), glmFamilies(), llama4Families()})
+        expertFamilies(), deepseekFamilies(), glmFamilies(), llama4Families()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }
@@ -213,14 +213,10 @@ bool chooseSequence(const ModelSpec &spec, int64_t sequence, int64_t &chosen,
                     ": expected an integer as no sequence length is given, "
                     "but got no such key");
   chosen = sequence == 0 ? spec.positions : sequence;
-  if (sequence == 0 && spec.chunk > 0)
-    chosen = std::min(chosen, spec.chunk);
-  if (spec.chunk > 0 && chosen > spec.chunk)
-    return fail(cost::Diag::unsupported_setting,
-                spec.file + ": expected a sequence length of at most " +
-                    std::to_string(spec.chunk) +
-                    ", within which attention has one chunk, but got " +
-                    std::to_string(chosen) + ", which is not supported");
+  // Models with chunks state lengths that nobody trains with: 10M tokens.
+  for (const LayerKind &kind : spec.kinds)
+    if (sequence == 0 && kind.chunk > 0)
+      chosen = std::min(chosen, kind.chunk);
   if (spec.learnsPositions() && chosen > spec.positions)
     return fail(cost::Diag::sequence_range,
                 "expected a sequence length of at most " + spec.keys.positions +
@@ -230,16 +226,28 @@ bool chooseSequence(const ModelSpec &spec, int64_t sequence, int64_t &chosen,
   // stay far from its end.
   double tokens = static_cast<double>(chosen);
   double width = static_cast<double>(spec.heads * spec.headDim);
+  auto pairs = [&](const LayerKind &kind) {
+    double keys = tokens;
+    for (int64_t bound : {kind.window, kind.chunk})
+      if (bound > 0)
+        keys = std::min(keys, static_cast<double>(bound));
+    return tokens * keys;
+  };
+  double scores = 0;
+  for (const LayerRun &run : spec.stack)
+    scores += static_cast<double>(run.count) * pairs(spec.kinds[run.kind]);
+  if (spec.stack.empty())
+    scores = static_cast<double>(spec.layers) * pairs(spec.kinds[0]);
   double layer = tokens * static_cast<double>(spec.hidden) *
-                     (4 * width + 3 * static_cast<double>(spec.ffn) +
-                      3 * static_cast<double>(spec.experts.topK) *
-                          static_cast<double>(spec.experts.ffn) +
-                      3 * static_cast<double>(spec.experts.sharedFfn) +
-                      static_cast<double>(spec.experts.count)) +
-                 4 * tokens * tokens * width;
-  double flops = 6 * (static_cast<double>(spec.layers) * layer +
-                      tokens * static_cast<double>(spec.hidden) *
-                          static_cast<double>(spec.vocab));
+                 (4 * width + 3 * static_cast<double>(spec.ffn) +
+                  3 * static_cast<double>(spec.experts.topK) *
+                      static_cast<double>(spec.experts.ffn) +
+                  3 * static_cast<double>(spec.experts.sharedFfn) +
+                  static_cast<double>(spec.experts.count));
+  double flops =
+      6 * (static_cast<double>(spec.layers) * layer + 4 * scores * width +
+           tokens * static_cast<double>(spec.hidden) *
+               static_cast<double>(spec.vocab));
   if (flops >= 0x1p62)
     return fail(cost::Diag::too_many_flops,
                 spec.file + ": expected less than 2^62 flops a sequence, but "

@@ -190,8 +190,11 @@ Value KindBuilder::rope(Value input, const Rope &settings, StringRef letters,
                         builder.getBoolAttr(settings.interleaved));
 }
 
-Value KindBuilder::attention(Value q, Value k, Value v, int64_t window,
+Value KindBuilder::attention(Value q, Value k, Value v, const LayerKind &layer,
                              StringRef label) {
+  const int64_t window = layer.window, chunk = layer.chunk;
+  // A sequence of one chunk is not cut.
+  const bool cut = chunk > 0 && chunk < extents.lookup('s');
   auto real = [&](double value) {
     return value > 0 ? builder.getF64FloatAttr(value) : FloatAttr();
   };
@@ -203,8 +206,16 @@ Value KindBuilder::attention(Value q, Value k, Value v, int64_t window,
       string(label), builder.getBoolAttr(true),
       builder.getF64FloatAttr(spec.attentionScale), integer(window > 0, window),
       real(spec.attentionSoftcap), real(spec.alibi),
-      integer(spec.alibi > 0, spec.heads));
+      integer(spec.alibi > 0, spec.heads), integer(cut, chunk));
   return op.getOutput();
+}
+
+Value KindBuilder::scalePositions(Value input, const LayerKind &layer,
+                                  StringRef letters, StringRef label) {
+  return ScalePositionsOp::create(
+      builder, location, type(letters), input, segment(), string(label),
+      string(letters), builder.getI64IntegerAttr(layer.scaleFloor),
+      builder.getF64FloatAttr(layer.scaleStrength));
 }
 
 Value KindBuilder::gated(Value gate, Value up, Activation activation,

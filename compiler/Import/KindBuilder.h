@@ -64,7 +64,10 @@ public:
   mlir::Value rope(mlir::Value input, const Rope &rope, llvm::StringRef letters,
                    llvm::StringRef label);
   mlir::Value attention(mlir::Value q, mlir::Value k, mlir::Value v,
-                        int64_t window, llvm::StringRef label);
+                        const LayerKind &layer, llvm::StringRef label);
+  /// By the position, beyond `layer.scaleFloor` (model.scale_positions).
+  mlir::Value scalePositions(mlir::Value input, const LayerKind &layer,
+                             llvm::StringRef letters, llvm::StringRef label);
   /// act(gate) * up, and act(input); silu stands only in a gate, relu only
   /// outside of one.
   mlir::Value gated(mlir::Value gate, mlir::Value up, Activation activation,

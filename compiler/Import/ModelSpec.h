@@ -45,6 +45,11 @@ struct LayerKind {
   int64_t window = 0; ///< keys that a position sees at most; 0 for all before
   Rope rope;
   bool experts = false; ///< routed experts in place of the MLP
+  int64_t chunk = 0;    ///< positions that see each other alone; 0 for all
+  /// Queries have a factor 1 + scaleStrength * log(1 + floor((position + 1) /
+  /// scaleFloor)); 0: none.
+  int64_t scaleFloor = 0;
+  double scaleStrength = 0;
   bool operator==(const LayerKind &) const = default;
 };
 struct LayerRun {
@@ -160,7 +165,8 @@ struct ConfigKeys {
               norm = "rms_norm_eps", initializer = "initializer_range",
               positions = "max_position_embeddings", rope = "rope_theta",
               attentionBias = "attention_bias", mlpBias = "mlp_bias",
-              window = "sliding_window", vocab = "vocab_size";
+              window = "sliding_window", chunk = "attention_chunk_size",
+              scaleFloor = "floor_scale", vocab = "vocab_size";
 };
 
 /// Everything that decides what a model computes, validated: a ModelSpec that
@@ -174,9 +180,6 @@ struct ModelSpec {
   int64_t layers = 0, hidden = 0, ffn = 0, heads = 0, kvHeads = 0, headDim = 0;
   int64_t vocab = 0;
   int64_t positions = 0; ///< longest sequence of the config, 0 if not stated
-  /// Longest sequence within which attention is ordinary: a position sees only
-  /// its own chunk of this many. 0: no chunks.
-  int64_t chunk = 0;
 
   /// Kinds of layers and their order; no runs: all layers are of kind 0.
   std::vector<LayerKind> kinds = {LayerKind()};

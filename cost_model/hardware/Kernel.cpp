@@ -98,6 +98,7 @@ AttentionShape attentionShapeOf(const IterationSpace &space) {
   AttentionShape shape;
   shape.causal = space.causal;
   shape.window = space.window;
+  shape.chunk = space.chunk;
   const AttentionWidths widths = attentionWidths(space);
   shape.headDim = widths.keys;
   shape.valueDim = widths.values;
@@ -204,10 +205,15 @@ Seconds attentionTime(const Device &device, const Profile &profile,
                                       static_cast<double>(shape.keys + 1) / 2
                                 : static_cast<double>(shape.queries) *
                                       static_cast<double>(shape.keys);
-    const bool windowed = shape.window > 0 && shape.window < shape.keys;
-    if (windowed)
-      pairs = static_cast<double>(attentionPairs(
-          shape.queries, shape.keys, shape.causal, shape.window));
+    // A query's row of scores is as long as its window or chunk.
+    int64_t row = shape.keys;
+    for (int64_t bound : {shape.window, shape.chunk})
+      if (bound > 0)
+        row = std::min(row, bound);
+    if (row < shape.keys)
+      pairs = static_cast<double>(
+          attentionPairs(shape.queries, shape.keys, shape.causal, shape.window,
+                         shape.chunk));
     const double wide = static_cast<double>(shape.headDim);
     const double values =
         shape.valueDim > 0 ? static_cast<double>(shape.valueDim) : wide;
@@ -217,8 +223,7 @@ Seconds attentionTime(const Device &device, const Profile &profile,
                          static_cast<double>(shape.heads);
     const double half =
         shape.causal ? curve.halfSequenceCausal : curve.halfSequence;
-    const double keys =
-        static_cast<double>(windowed ? shape.window : shape.keys);
+    const double keys = static_cast<double>(row);
     const double fraction =
         (backward ? curve.backwardFraction : curve.forwardFraction) * keys /
         (keys + half);

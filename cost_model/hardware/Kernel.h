@@ -55,6 +55,7 @@ struct AttentionShape {
   int64_t headDim = 1;  ///< of queries and keys
   bool causal = false;
   int64_t window = 0; ///< keys that a query sees at most; 0 if all
+  int64_t chunk = 0;  ///< positions that meet each other alone; 0 if all
   int64_t valueDim = 0; ///< width of values; 0: headDim
 };
 AttentionShape attentionShapeOf(const IterationSpace &space);

@@ -40,13 +40,23 @@ const char *nameOfArithmetic(const Op &op) {
                                                    : "other products";
 }
 
-/// Whether every part of attention in `kind` looks back `window` keys at most;
-/// 0 if there is no window.
-int64_t windowOf(const Kind &kind) {
-  for (const Op &op : kind.variants.front().forward.ops)
-    if (op.space.kernel == KernelClass::Attention)
-      return op.space.window;
-  return 0;
+/// How far the attention of a kind's layers looks, as words; empty if to the
+/// start.
+std::string reachOf(const Program &program, const Kind &kind) {
+  for (const Op &op : kind.variants.front().forward.ops) {
+    if (op.space.kernel != KernelClass::Attention)
+      continue;
+    if (op.space.chunk > 0)
+      return "attend within chunks of " + groupedText(op.space.chunk) +
+             " tokens";
+    if (op.space.window > 0)
+      return "attend to the last " + groupedText(op.space.window) +
+             " tokens alone" +
+             (op.space.window >= program.sequence
+                  ? ": all of a sequence of this length"
+                  : "");
+  }
+  return "";
 }
 
 bool isLatent(const Program &program) {
@@ -127,6 +137,22 @@ std::vector<ModelPart> modelParts(const Program &program) {
   return all;
 }
 
+FfnWidths feedForwardWidths(const Program &program) {
+  FfnWidths widths;
+  for (const Run &run : program.stack) {
+    int64_t routed = 0, other = 0;
+    for (const Parameter &parameter : program.kinds[run.kind].parameters)
+      for (const Dim &dim : parameter.dims)
+        if (dim.role == Role::Ffn)
+          (parameter.segment == Segment::Experts ? routed : other) = dim.size;
+    if (routed > 0)
+      widths.expert = routed;
+    else if (other > 0)
+      widths.dense = other;
+  }
+  return widths;
+}
+
 std::vector<std::string> modelFacts(const Program &program) {
   std::vector<std::string> facts = {attentionFact(program)};
   std::string kinds;
@@ -138,14 +164,9 @@ std::vector<std::string> modelFacts(const Program &program) {
     ++repeated;
     kinds += (kinds.empty() ? "" : ", ") + std::to_string(run.count) + " " +
              kind.name;
-    if (const int64_t window = windowOf(kind))
+    if (const std::string reach = reachOf(program, kind); !reach.empty())
       facts.push_back(std::to_string(run.count) + " of " +
-                      std::to_string(program.layers) +
-                      " layers attend to the last " + groupedText(window) +
-                      " tokens alone" +
-                      (window >= program.sequence
-                           ? ": all of a sequence of this length"
-                           : ""));
+                      std::to_string(program.layers) + " layers " + reach);
   }
   if (repeated > 1)
     facts.push_back("layers: " + kinds);

@@ -33,8 +33,15 @@ std::vector<ModelPart> modelParts(const Program &program);
 /// Layers of each kind, in order of first appearance.
 std::vector<Run> runsByKind(const Program &program);
 
+/// Feed-forward widths of layers without routed experts and of one expert; 0
+/// where the model has no such layer.
+struct FfnWidths {
+  int64_t dense = 0, expert = 0;
+};
+FfnWidths feedForwardWidths(const Program &program);
+
 /// What is special about the model, in lines for people: how heads share keys,
-/// windows, tied tensors, active experts, kinds of layers.
+/// windows and chunks, tied tensors, active experts, kinds of layers.
 std::vector<std::string> modelFacts(const Program &program);
 
 } // namespace shardwright::cost

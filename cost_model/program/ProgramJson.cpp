@@ -107,6 +107,8 @@ json opJson(const Op &op) {
                  {"result_precision", std::move(precision)}};
   if (space.window > 0) // optional: only windowed attention has it
     result["window"] = space.window;
+  if (space.chunk > 0)
+    result["chunk"] = space.chunk;
   return result;
 }
 
@@ -313,6 +315,8 @@ private:
     space.causal = object.boolean("causal");
     if (object.has("window"))
       space.window = object.integer("window", 1, maxSize);
+    if (object.has("chunk"))
+      space.chunk = object.integer("chunk", 1, maxSize);
     const json &factors = array(object, "factors");
     for (size_t i = 0; i < factors.size(); ++i) {
       const json &entry = factors[i];

@@ -66,13 +66,14 @@ int64_t contractionFlops(model::ContractOp op) {
 
 /// `products` matrix products over the unmasked (query, key) pairs.
 int64_t attentionFlops(Type q, Type k, bool causal,
-                       std::optional<int64_t> window, int64_t products) {
+                       std::optional<int64_t> window,
+                       std::optional<int64_t> chunk, int64_t products) {
   int64_t queries = cast<RankedTensorType>(q).getDimSize(0);
   int64_t keys = cast<RankedTensorType>(k).getDimSize(0);
   int64_t pairs = 0;
   for (int64_t query = 0; query < queries; ++query)
-    pairs += std::min(causal ? std::min(query + 1, keys) : keys,
-                      window.value_or(keys));
+    pairs += std::min({causal ? query % chunk.value_or(queries) + 1 : keys,
+                       keys, window.value_or(keys)});
   int64_t perPosition = cast<RankedTensorType>(q).getNumElements() / queries;
   return 2 * products * perPosition * pairs;
 }
@@ -83,11 +84,13 @@ int64_t flopsOfOp(Operation &op) {
   // Scores and the weighted sum of values.
   if (auto attention = dyn_cast<model::AttentionOp>(op))
     return attentionFlops(attention.getQ().getType(),
-                          attention.getK().getType(), attention.getCausal(), attention.getWindow(), 2);
+                          attention.getK().getType(), attention.getCausal(),
+                          attention.getWindow(), attention.getChunk(), 2);
   // Scores again, and the gradients of values, weights, queries and keys.
   if (auto grad = dyn_cast<model::AttentionGradOp>(op))
     return attentionFlops(grad.getQ().getType(), grad.getK().getType(),
-                          grad.getCausal(), grad.getWindow(), 5);
+                          grad.getCausal(), grad.getWindow(), grad.getChunk(),
+                          5);
   return 0;
 }
 

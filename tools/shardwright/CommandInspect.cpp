@@ -133,6 +133,7 @@ Json inspectJson(const Program &program, const std::string &sha256) {
           {"sequence", program.sequence},
           {"hidden", program.hidden},
           {"ffn", program.ffn},
+          {"expert_ffn", feedForwardWidths(program).expert},
           {"heads", program.heads},
           {"kv_heads", program.kvHeads},
           {"head_dim", program.headDim},
@@ -177,6 +178,15 @@ std::string partsTable(const Program &program) {
   return table.text();
 }
 
+/// "18432, 2048 an expert"; a width that no layer has is left out.
+std::string ffnText(const Program &program) {
+  const FfnWidths widths = feedForwardWidths(program);
+  if (widths.expert == 0)
+    return std::to_string(program.ffn);
+  return (widths.dense > 0 ? std::to_string(widths.dense) + ", " : "") +
+         std::to_string(widths.expert) + " an expert";
+}
+
 void printInspect(const Program &program, std::ostream &out) {
   using Align = Table::Align;
   out << program.name << ": " << program.family << ", "
@@ -186,7 +196,8 @@ void printInspect(const Program &program, std::ostream &out) {
               : "")
       << ", "
       << program.layers << " layers\n"
-      << "hidden " << program.hidden << ", ffn " << program.ffn << ", heads "
+      << "hidden " << program.hidden << ", ffn " << ffnText(program)
+      << ", heads "
       << program.heads << " (" << program.kvHeads << " key/value) x "
       << program.headDim << ", vocabulary " << program.vocab << ", sequence "
       << program.sequence << "\n";

@@ -49,18 +49,47 @@ def Model_RopeOp : Model_ForwardOp<"rope", (ins Model_Float:$input),
   let results = (outs Model_Float:$result);
 }
 
+def Model_ScalePositionsOp : Model_ForwardOp<"scale_positions",
+    (ins Model_Float:$input),
+    (ins StrAttr:$letters, Int64Attr:$floor, F64Attr:$strength)> {
+  let summary = "Product with a factor that grows with the position";
+  let description = [{
+    Computes `result[s] = input[s] * (1 + strength * log(1 + floor((s + 1) /
+    floor)))`: queries far from the start look sharper (Nakanishi,
+    arXiv:2501.19399; in Llama 4 those of layers without rotation).
+
+    Constraints (besides space_c1 to space_c3):
+    * (scale_positions_c1) `letters` contain `s`.
+    * (scale_positions_c2) `floor` is at least 1.
+
+    Factors: all parallel; a rank needs its origin of `s`. Linear.
+    Work: no counted flops.
+
+    Example:
+    ```mlir
+    %t = model.scale_positions %q in attention label "q_scale"
+        {letters = "sbngd", floor = 8192 : i64, strength = 0.1 : f64}
+        : (tensor<8x1x2x3x4xf32>) -> tensor<8x1x2x3x4xf32>
+    ```
+  }];
+  let results = (outs Model_Float:$result);
+}
+
 def Model_AttentionOp : Model_ForwardOp<"attention",
     (ins Model_Float:$q, Model_Float:$k, Model_Float:$v),
     (ins BoolAttr:$causal, F64Attr:$scale, OptionalAttr<Int64Attr>:$window,
          OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$alibi,
-         OptionalAttr<Int64Attr>:$alibi_heads)> {
+         OptionalAttr<Int64Attr>:$alibi_heads,
+         OptionalAttr<Int64Attr>:$chunk)> {
   let summary = "Softmax attention with grouped query heads";
   let description = [{
     Computes, with `score[s,b,n,g,t] = scale * sum_d q[s,b,n,g,d] * k[t,b,n,d]`
     and `t <= s` if `causal`, `lse[s,b,n,g] = log sum_t exp(score)` and
     `output[s,b,n,g,d] = sum_t exp(score - lse) * v[t,b,n,d]`.
     `q` and `output` are "sbngd", `k` and `v` "tbnd", `lse` "sbng".
-    `window` hides all but the last `window` of these keys (`t > s - window`).
+    `window` hides all but the last `window` of these keys (`t > s - window`),
+    `chunk` those before the query's run of `chunk` positions
+    (`t >= s - s mod chunk`).
     `softcap` bounds a score: `softcap * tanh(score / softcap)`. `alibi` adds
     `alibi * slope[h] * (t - s)` to it, with the slopes of Press et al.,
     arXiv:2108.12409, for `alibi_heads` query heads in all; query head `(n, g)`
@@ -72,11 +101,13 @@ def Model_AttentionOp : Model_ForwardOp<"attention",
     * (attention_c3) `softcap` is positive.
     * (attention_c4) `alibi` and `alibi_heads` come together; the query heads
       here divide `alibi_heads`.
+    * (attention_c5) `chunk` is at least 1, and needs `causal` and no `window`.
 
     Factors: `s`, `b`, `n`, `g` parallel; `t`, `d` stay whole on a rank. With
     `alibi` a rank needs its origin of `n`.
     Work: `4*b*n*g*d*pairs` flops, `pairs = s*t`, or `s*(s+1)/2` if causal, or
-    `w*(w+1)/2 + (s-w)*w` within a window of `w < s`.
+    `w*(w+1)/2 + (s-w)*w` within a window of `w < s`, or in chunks the sum
+    over chunks.
     Traffic is that of the tensors: scores never leave the chip.
 
     Example:
@@ -95,7 +126,8 @@ def Model_AttentionGradOp : Model_ComputeOp<"attention_grad",
          Model_Float:$output, Model_Float:$lse),
     (ins BoolAttr:$causal, F64Attr:$scale, OptionalAttr<Int64Attr>:$window,
          OptionalAttr<F64Attr>:$softcap, OptionalAttr<F64Attr>:$alibi,
-         OptionalAttr<Int64Attr>:$alibi_heads)> {
+         OptionalAttr<Int64Attr>:$alibi_heads,
+         OptionalAttr<Int64Attr>:$chunk)> {
   let summary = "Gradient of attention with respect to q, k and v";
   let description = [{
     Computes, with `p = exp(score - lse)`, `dp = sum_d doutput * v`,
@@ -103,7 +135,7 @@ def Model_AttentionGradOp : Model_ComputeOp<"attention_grad",
     `dq = sum_t ds * k`, `dk = sum_{s,g} ds * q`, `dv = sum_{s,g} p * doutput`.
     With `softcap`, `ds` has the factor `1 - (capped score / softcap)^2`.
 
-    Constraints: attention_c1 to attention_c4, space_c1 to space_c3.
+    Constraints: attention_c1 to attention_c5, space_c1 to space_c3.
 
     Factors: `b`, `n` parallel; `g` a sum (it is summed into dk and dv); `s`,
     `t`, `d` stay whole on a rank.

@@ -494,7 +494,7 @@ Values SinkAttentionOp::buildGradient(OpBuilder &builder,
       builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(),
       gradients[0], getQ(), getK(), getV(), getOutput(), getLse(),
       getSegmentAttr(), StringAttr(), builder.getBoolAttr(true), getScaleAttr(),
-      getWindowAttr(), FloatAttr(), FloatAttr(), IntegerAttr());
+      getWindowAttr(), FloatAttr(), FloatAttr(), IntegerAttr(), IntegerAttr());
   Value dsinks = SinkGradOp::create(builder, getLoc(), getSinks().getType(),
                                     gradients[0], getOutput(), getLse(),
                                     getSinks(), getSegmentAttr(), StringAttr());

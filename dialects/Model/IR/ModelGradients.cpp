@@ -104,12 +104,21 @@ Values RopeOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
   return {dx};
 }
 
+Values ScalePositionsOp::buildGradient(OpBuilder &builder,
+                                       ValueRange gradients) {
+  Value dx = ScalePositionsOp::create(
+      builder, getLoc(), getInput().getType(), gradients[0], getSegmentAttr(),
+      StringAttr(), getLettersAttr(), getFloorAttr(), getStrengthAttr());
+  return {dx};
+}
+
 Values AttentionOp::buildGradient(OpBuilder &builder, ValueRange gradients) {
   auto gradient = AttentionGradOp::create(
       builder, getLoc(), getQ().getType(), getK().getType(), getV().getType(),
       gradients[0], getQ(), getK(), getV(), getOutput(), getLse(),
       getSegmentAttr(), StringAttr(), getCausalAttr(), getScaleAttr(),
-      getWindowAttr(), getSoftcapAttr(), getAlibiAttr(), getAlibiHeadsAttr());
+      getWindowAttr(), getSoftcapAttr(), getAlibiAttr(), getAlibiHeadsAttr(),
+      getChunkAttr());
   return {gradient.getDq(), gradient.getDk(), gradient.getDv()};
 }
 

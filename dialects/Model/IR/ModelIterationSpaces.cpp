@@ -279,6 +279,14 @@ IterationSpace RopeOp::getIterationSpace() {
                    {true});
 }
 
+DimLetters ScalePositionsOp::getDimLetters() {
+  return {{getLetters().str()}, {getLetters().str()}};
+}
+IterationSpace ScalePositionsOp::getIterationSpace() {
+  return makeSpace(*this, KernelClass::Elementwise, getDimLetters(), parallel,
+                   {Precision::Compute}, {true});
+}
+
 DimLetters AttentionOp::getDimLetters() {
   return {{"sbngd", "tbnd", "tbnd"}, {"sbngd", "sbng"}};
 }
@@ -288,6 +296,7 @@ IterationSpace AttentionOp::getIterationSpace() {
                 {Precision::Compute, Precision::Stat});
   space.causal = getCausal();
   space.window = getWindow().value_or(0);
+  space.chunk = getChunk().value_or(0);
   return space;
 }
 
@@ -309,6 +318,7 @@ IterationSpace AttentionGradOp::getIterationSpace() {
                 {Precision::Compute, Precision::Compute, Precision::Compute});
   space.causal = getCausal();
   space.window = getWindow().value_or(0);
+  space.chunk = getChunk().value_or(0);
   return space;
 }
 

@@ -291,7 +291,7 @@ LogicalResult RopeOp::verify() {
   return verifyScaling(*this);
 }
 
-/// attention_c1 to attention_c4.
+/// attention_c1 to attention_c5.
 template <typename OpTy> static LogicalResult verifyAttention(OpTy op) {
   if (failed(verifyLetters(op, op.getDimLetters())))
     return failure();
@@ -319,6 +319,25 @@ template <typename OpTy> static LogicalResult verifyAttention(OpTy op) {
               "query heads ("
            << query[2] * query[3] << "), but got "
            << (heads ? std::to_string(*heads) : "no alibi_heads");
+  std::optional<int64_t> chunk = op.getChunk();
+  if (chunk && (*chunk < 1 || !op.getCausal() || window)) // attention_c5
+    return op.emitOpError()
+           << "expected chunk to be at least 1 and attention to be causal and "
+              "without window, but got "
+           << *chunk << (op.getCausal() ? "" : " without causal")
+           << (window ? " with window" : "");
+  return success();
+}
+
+LogicalResult ScalePositionsOp::verify() {
+  if (failed(verifyLetters(*this, getDimLetters())))
+    return failure();
+  if (!getLetters().contains('s')) // scale_positions_c1
+    return emitOpError() << "expected letters to contain s, but got \""
+                         << getLetters() << '"';
+  if (getFloor() < 1) // scale_positions_c2
+    return emitOpError() << "expected floor to be at least 1, but got "
+                         << getFloor();
   return success();
 }
 

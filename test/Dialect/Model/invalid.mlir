@@ -207,6 +207,42 @@ model.kind @window_without_causal(%q: tensor<8x1x2x3x4xf32>, %k: tensor<8x1x2x4x
 
 // -----
 
+// attention_c5
+model.kind @chunk_with_window(%q: tensor<8x1x2x3x4xf32>, %k: tensor<8x1x2x4xf32>) {
+  // expected-error @below {{expected chunk to be at least 1 and attention to be causal and without window, but got 4 with window}}
+  %o, %lse = model.attention %q, %k, %k in attention {causal = true, scale = 0.5 : f64, window = 3 : i64, chunk = 4 : i64} : (tensor<8x1x2x3x4xf32>, tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>) -> (tensor<8x1x2x3x4xf32>, tensor<8x1x2x3xf32>)
+  model.return
+}
+
+// -----
+
+// attention_c5
+model.kind @chunk_of_nothing(%q: tensor<8x1x2x3x4xf32>, %k: tensor<8x1x2x4xf32>) {
+  // expected-error @below {{expected chunk to be at least 1 and attention to be causal and without window, but got 0}}
+  %o, %lse = model.attention %q, %k, %k in attention {causal = true, scale = 0.5 : f64, chunk = 0 : i64} : (tensor<8x1x2x3x4xf32>, tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>) -> (tensor<8x1x2x3x4xf32>, tensor<8x1x2x3xf32>)
+  model.return
+}
+
+// -----
+
+// scale_positions_c1
+model.kind @scale_without_positions(%x: tensor<1x2x4xf32>) {
+  // expected-error @below {{expected letters to contain s, but got "bnd"}}
+  %y = model.scale_positions %x in attention {letters = "bnd", floor = 8 : i64, strength = 0.1 : f64} : (tensor<1x2x4xf32>) -> tensor<1x2x4xf32>
+  model.return
+}
+
+// -----
+
+// scale_positions_c2
+model.kind @scale_without_floor(%x: tensor<8x2x4xf32>) {
+  // expected-error @below {{expected floor to be at least 1, but got 0}}
+  %y = model.scale_positions %x in attention {letters = "snd", floor = 0 : i64, strength = 0.1 : f64} : (tensor<8x2x4xf32>) -> tensor<8x2x4xf32>
+  model.return
+}
+
+// -----
+
 // attention_c3
 model.kind @softcap_of_nothing(%q: tensor<8x1x2x3x4xf32>, %k: tensor<8x1x2x4xf32>) {
   // expected-error @below {{expected softcap to be positive, but got}}

@@ -122,6 +122,15 @@ model.kind @attention(%q: tensor<8x1x2x3x4xf32>, %k: tensor<8x1x2x4xf32>,
       : (tensor<8x1x2x3x4xf32>, tensor<8x1x2x3x4xf32>, tensor<8x1x2x4xf32>,
          tensor<8x1x2x4xf32>, tensor<8x1x2x3x4xf32>, tensor<8x1x2x3xf32>)
       -> (tensor<8x1x2x3x4xf32>, tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>)
+  // CHECK: model.scale_positions %{{.*}} in attention label "q_scale" {floor = 4 : i64, letters = "sbngd", strength = 1.000000e-01 : f64} : (tensor<8x1x2x3x4xf32>) -> tensor<8x1x2x3x4xf32>
+  %t = model.scale_positions %q in attention label "q_scale"
+      {letters = "sbngd", floor = 4 : i64, strength = 0.1 : f64}
+      : (tensor<8x1x2x3x4xf32>) -> tensor<8x1x2x3x4xf32>
+  // CHECK: model.attention %{{.*}}, %{{.*}}, %{{.*}} in attention {causal = true, chunk = 3 : i64, scale = 5.000000e-01 : f64}
+  %oc, %lsec = model.attention %t, %k, %v in attention
+      {causal = true, scale = 5.0e-1 : f64, chunk = 3 : i64}
+      : (tensor<8x1x2x3x4xf32>, tensor<8x1x2x4xf32>, tensor<8x1x2x4xf32>)
+      -> (tensor<8x1x2x3x4xf32>, tensor<8x1x2x3xf32>)
   // CHECK: model.attention %{{.*}}, %{{.*}}, %{{.*}} in attention {alibi = 1.000000e+00 : f64, alibi_heads = 12 : i64, causal = true, scale = 5.000000e-01 : f64, softcap = 5.000000e+01 : f64, window = 4 : i64}
   %wo, %wlse = model.attention %i, %k, %v in attention
       {causal = true, scale = 5.0e-1 : f64, window = 4 : i64,

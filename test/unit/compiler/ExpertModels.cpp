@@ -15,6 +15,13 @@ const std::string mixtral = R"({"model_type": "mixtral",
   "rms_norm_eps": 1e-05, "sliding_window": null, "router_aux_loss_coef": 0.02,
   "max_position_embeddings": 32768})";
 
+const std::string mixtralLarge = R"({"model_type": "mixtral",
+  "architectures": ["MixtralForCausalLM"], "hidden_size": 6144,
+  "intermediate_size": 16384, "num_hidden_layers": 56,
+  "num_attention_heads": 48, "num_key_value_heads": 8, "num_local_experts": 8,
+  "num_experts_per_tok": 2, "vocab_size": 32000, "rope_theta": 1000000,
+  "max_position_embeddings": 65536, "sliding_window": null})";
+
 static std::string deepseek(const std::string &more) {
   return R"({"model_type": "deepseek_v3",
   "architectures": ["DeepseekV3ForCausalLM"], "hidden_size": 7168,

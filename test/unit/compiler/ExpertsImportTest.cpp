@@ -23,6 +23,8 @@ TEST_CASE("totals and active counts of published models") {
   const Case cases[] = {
       {"Mixtral 8x7B", mixtral, 46702792704, 12879925248,
        "1 embed 32 moe 1 head"},
+      {"Mixtral 8x22B", mixtralLarge, 140620634112, 39152031744,
+       "1 embed 56 moe 1 head"},
       {"DeepSeek-V3", deepseekV3, 671026419200, 37552297472,
        "1 embed 3 dense 58 moe 1 head"},
       {"Kimi K2", kimiK2, 1026408232448, 32861500928,
@@ -61,6 +63,52 @@ TEST_CASE("totals and active counts of published models") {
   }
 }
 
+TEST_CASE("classes of experts: what a config leaves out") {
+  const struct {
+    const char *family;
+    int64_t total;
+    const char *noted;
+  } cases[] = {
+      // The classes of these are made after published models.
+      {"mixtral", 46702792704, "num_local_experts 8, num_experts_per_tok 2"},
+      // Twice as wide as OLMoE 1B-7B: 16 layers of 64 experts of 3 x 2048 x 1024
+      // more.
+      {"olmoe", 6919161856 + 16LL * 64 * 3 * 2048 * 1024,
+       "num_experts 64, num_experts_per_tok 8"},
+      {"gpt_oss", 116829156672, "num_local_experts 128"},
+      {"deepseek_v3", 671026419200, "first_k_dense_replace 3"},
+      {"llama4_text", 107769861120, "num_local_experts 16"},
+      {"qwen2_moe", 14315784192, "shared_expert_intermediate_size 5632"},
+  };
+  for (const auto &c : cases) {
+    INFO(c.family);
+    ModelSpec spec;
+    Failure failure;
+    REQUIRE(parseHfConfig(R"({"model_type": ")" + std::string(c.family) + "\"}",
+                          "config.json", spec, failure));
+    Program program;
+    REQUIRE(programFromSpec(spec, 256, program, failure));
+    CHECK(parameterCount(program) == c.total);
+    REQUIRE_FALSE(spec.notes.empty());
+    CHECK(spec.notes.back().find(c.noted) != std::string::npos);
+  }
+  // This class has no number of experts a token.
+  ModelSpec spec;
+  Failure failure;
+  CHECK_FALSE(parseHfConfig(R"({"model_type": "deepseek_v2"})", "config.json",
+                            spec, failure));
+  REQUIRE(failure.messages.size() == 1);
+  CHECK(failure.messages[0].text.find("#/num_experts_per_tok: expected") !=
+        std::string::npos);
+  // No shared ones: null and 0.
+  for (const char *none : {"null", "0"}) {
+    REQUIRE(parseHfConfig(R"({"model_type": "deepseek_v3", "n_shared_experts": )" +
+                              std::string(none) + "}",
+                          "config.json", spec, failure));
+    CHECK(spec.experts.sharedFfn == 0);
+  }
+}
+
 TEST_CASE("layers of Llama 4: every fourth without positions") {
   const Program program = programOf(alternate, 256);
   CHECK(stackText(program).starts_with(
@@ -76,17 +124,70 @@ TEST_CASE("layers of Llama 4: every fourth without positions") {
   CHECK(parameterCount(program) + tower == 401583781376);
 }
 
-TEST_CASE("attention of one chunk of Llama 4 is causal attention") {
+namespace {
+/// Forward flops of the scores of a layer of `kind`: 4 d heads pairs.
+int64_t scoreFlops(const Program &program, const char *kind) {
+  int64_t flops = 0;
+  for (const Op &op :
+       program.kinds[kindIndex(program, kind)].variants.front().forward.ops)
+    if (op.space.kernel == KernelClass::Attention)
+      flops += flopsOf(op.space).count();
+  return flops;
+}
+int countOf(const Program &program, const char *kind, const char *label) {
+  int count = 0;
+  for (const Op &o :
+       program.kinds[kindIndex(program, kind)].variants.front().forward.ops)
+    count += o.label == label;
+  return count;
+}
+} // namespace
+
+TEST_CASE("attention of Llama 4 past a chunk: local layers and full ones") {
   ModelSpec spec;
   Failure failure;
   REQUIRE(parseHfConfig(scout, "config.json", spec, failure));
   int64_t chosen = 0;
+  // What the config states, 10M tokens, is no length that a question means.
   CHECK(chooseSequence(spec, 0, chosen, failure));
   CHECK(chosen == 8192);
-  CHECK(chooseSequence(spec, 8192, chosen, failure));
-  CHECK_FALSE(chooseSequence(spec, 8193, chosen, failure));
-  CHECK(failure.kind == FailureKind::Unsupported);
-  CHECK(failure.messages[0].text.find("at most 8192") != std::string::npos);
+  CHECK(chooseSequence(spec, 20000, chosen, failure));
+  CHECK(chosen == 20000);
+
+  const int64_t perPair = 4 * 128 * 40;
+  auto triangle = [](int64_t s) { return s * (s + 1) / 2; };
+  const Program one = programOf(scout, 8000);
+  CHECK(scoreFlops(one, "moe") == perPair * triangle(8000));
+  CHECK(scoreFlops(one, "moe_unturned") == perPair * triangle(8000));
+  CHECK(countOf(one, "moe_unturned", "q_scale") == 0);
+  // 20000 = 8192 + 8192 + 3616.
+  const Program three = programOf(scout, 20000);
+  CHECK(scoreFlops(three, "moe") ==
+        perPair * (2 * triangle(8192) + triangle(3616)));
+  CHECK(scoreFlops(three, "moe_unturned") == perPair * triangle(20000));
+  // Queries without positions are scaled instead.
+  CHECK(countOf(three, "moe_unturned", "q_scale") == 1);
+  CHECK(countOf(three, "moe", "q_scale") == 0);
+  CHECK(parameterCount(three) == parameterCount(one));
+
+  // Other chunks, layers and scales, by the keys of the class.
+  const Program own = programOf(
+      llama4(R"("num_local_experts": 16, "no_rope_layer_interval": 2,
+          "floor_scale": 512, "attn_scale": 0.2)"),
+      1024);
+  CHECK(countOf(own, "moe_unturned", "q_scale") == 1);
+  CHECK(stackText(own).starts_with("1 embed 1 moe 1 moe_unturned 1 moe"));
+  const Program off = programOf(
+      llama4(R"("num_local_experts": 16, "attn_temperature_tuning": false)"),
+      20000);
+  CHECK(countOf(off, "moe_unturned", "q_scale") == 0);
+  std::string types = R"("full_attention")";
+  for (int layer = 1; layer < 48; ++layer)
+    types += R"(, "full_attention")";
+  const Program full = programOf(
+      llama4(R"("num_local_experts": 16, "layer_types": [)" + types + "]"),
+      20000);
+  CHECK(scoreFlops(full, "moe_full") == perPair * triangle(20000));
 }
 
 TEST_CASE("lists of the layers of Llama 4") {
@@ -101,6 +202,9 @@ TEST_CASE("lists of the layers of Llama 4") {
         "1 embed 1 dense 1 moe 1 dense_unturned 45 dense 1 head");
   const std::pair<const char *, const char *> wrong[] = {
       {R"("moe_layers": [48])", "expected a list of layer numbers"},
+      {R"("layer_types": ["sliding_attention"])",
+       "expected a list of \"chunked_attention\" or \"full_attention\" for each "
+       "of 48 layers"},
       {R"("no_rope_layers": [0, 1])",
        "expected a list of 0 or 1 for each of 48 layers"},
   };

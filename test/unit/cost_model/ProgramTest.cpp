@@ -64,6 +64,12 @@ TEST_CASE("windowed attention counts the pairs inside the window") {
   CHECK(attentionPairs(8, 8, true, 100) == 36);
   CHECK(attentionPairs(8, 8, false, 0) == 64);
   CHECK(attentionPairs(8, 8, false, 3) == 24);
+  // Chunks of 3, 3 and 2, each a triangle (a square) of its own.
+  CHECK(attentionPairs(8, 8, true, 0, 3) == 6 + 6 + 3);
+  CHECK(attentionPairs(8, 8, false, 0, 3) == 9 + 9 + 4);
+  CHECK(attentionPairs(8, 8, true, 0, 4) == 10 + 10);
+  CHECK(attentionPairs(8, 8, true, 0, 8) == 36);
+  CHECK(attentionPairs(8, 8, true, 0, 100) == 36);
 
   IterationSpace space;
   space.kernel = KernelClass::Attention;

@@ -111,6 +111,8 @@ const Row kRows[] = {
     {"layer_norm_weight_grad", "column_sum | s+8 b+1 h:16 | grad | ----",
      "sbh,sbh,sb,sb->h"},
     {"rope", "elementwise | s:8 b:1 n:2 g:3 d!4 | compute | L", "sbngd->sbngd"},
+    {"scale_positions", "elementwise | s:8 b:1 n:2 g:3 d:4 | compute | L",
+     "sbngd->sbngd"},
     {"attention", "attention | s:8 b:1 n:2 g:3 d!4 t!8 | compute stat | ---",
      "sbngd,tbnd,tbnd->sbngd,sbng"},
     {"attention_grad",
