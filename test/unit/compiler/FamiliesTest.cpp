@@ -203,6 +203,30 @@ const Published published[] = {
       "max_position_embeddings": 2048, "word_embed_proj_dim": 512,
       "vocab_size": 50272})",
      331196416},
+    {"Llama-2-13B, 16 tokens more", R"({"model_type": "llama",
+      "hidden_size": 5120, "intermediate_size": 13824,
+      "num_attention_heads": 40, "num_hidden_layers": 40,
+      "num_key_value_heads": 40, "max_position_embeddings": 16384,
+      "rope_scaling": null, "pretraining_tp": 1, "vocab_size": 32016})",
+     13016028160},
+    {"Llama-3-70B", R"({"model_type": "llama", "hidden_size": 8192,
+      "intermediate_size": 28672, "num_attention_heads": 64,
+      "num_hidden_layers": 80, "num_key_value_heads": 8,
+      "max_position_embeddings": 8192, "rope_theta": 500000.0,
+      "vocab_size": 128256})",
+     70553706496},
+    {"Llama-3.1-405B", R"({"model_type": "llama", "hidden_size": 16384,
+      "intermediate_size": 53248, "num_attention_heads": 128,
+      "num_hidden_layers": 126, "num_key_value_heads": 8,
+      "max_position_embeddings": 131072, "rope_theta": 500000.0,
+      "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
+        "rope_type": "llama3"}, "vocab_size": 128256})",
+     405853388800},
+    // Says neither n_inner nor that it is tied.
+    {"GPT-2", R"({"model_type": "gpt2", "n_embd": 768, "n_head": 12,
+      "n_layer": 12, "n_positions": 1024, "n_ctx": 1024, "vocab_size": 50257})",
+     124439808},
     {"Llama-2-7B, params.json", R"({"dim": 4096, "multiple_of": 256,
       "n_heads": 32, "n_layers": 32, "norm_eps": 1e-05, "vocab_size": -1})",
      6738415616},
@@ -450,9 +474,25 @@ TEST_CASE("what is no known decoder is refused with the reason") {
   const std::pair<const char *, const char *> cases[] = {
       {"jamba", "state-space layers and a mixture of experts"},
       {"nemotron_h", "state-space layers"},
+      {"mamba2", "state-space layers"},
+      {"lfm2", "short convolutions"},
       {"t5", "an encoder and a decoder"},
+      {"bart", "an encoder and a decoder"},
+      {"whisper", "an encoder and a decoder"},
       {"bert", "an encoder, which predicts no next token"},
-      {"vit", "an image classifier"}};
+      {"vit", "an image classifier"},
+      {"llava", "a vision tower"},
+      {"molmo", "a vision tower"},
+      {"gemma3", "a vision tower"},
+      {"gemma4", "heads of several widths and a vision tower"},
+      {"kimi_k25", "a vision tower"},
+      {"qwen3_next", "linear-attention layers"},
+      {"qwen3_5", "linear-attention layers and a vision tower"},
+      {"qwen3_5_moe", "linear-attention layers and a vision tower"},
+      {"deepseek_v32", "sparse latent attention"},
+      {"deepseek_v4", "sparse latent attention"},
+      {"glm_moe_dsa", "sparse latent attention"},
+      {"moe", "a description of another tool, not a Hugging Face config"}};
   for (const auto &[type, why] : cases)
     CHECK(has(refusal(R"({"model_type": ")" + std::string(type) +
                       R"(", "time_step_limit": [0.0, Infinity]})"),
@@ -461,6 +501,75 @@ TEST_CASE("what is no known decoder is refused with the reason") {
   CHECK(has(refusal(R"({"dim": 64, "n_layers": 2, "n_heads": 4,
       "n_routed_experts": 8})"),
             "DeepSeek's own code, not a Hugging Face config"));
+  CHECK(has(refusal(R"({"vision_chunk_size": 448, "dim": 4096})"),
+            "a vision tower"));
+  CHECK(has(refusal(R"({"encoder_layers": 32, "decoder_layers": 4})"),
+            "an encoder and a decoder"));
+  // Keys of another tool beside a name of Hugging Face.
+  CHECK(has(refusal(R"({"model_type": "gpt2", "hidden_dim": 64,
+      "ffn_embed_dim": 256, "n_head": 4, "num_layers": 2})"),
+            "a description of another tool, not a Hugging Face config"));
+}
+
+TEST_CASE("an FFN width absent or doubled") {
+  const std::string gpt2 = R"({"model_type": "gpt2", "n_embd": 64, "n_head": 4)";
+  CHECK(accepted(gpt2 + "}").ffn == 256);
+  CHECK(accepted(gpt2 + R"(, "n_inner": null})").ffn == 256);
+  CHECK(accepted(gpt2 + R"(, "n_inner": 100})").ffn == 100);
+  CHECK(accepted(R"({"model_type": "bloom", "n_embed": 64})").ffn == 256);
+  CHECK(accepted(R"({"model_type": "falcon", "hidden_size": 142})").ffn == 568);
+  // Qwen's first: gate and up together.
+  CHECK(accepted(small("qwen", "")).ffn == 48);
+  CHECK(has(refusal(R"({"model_type": "qwen", "intermediate_size": 97})",
+                    cost::FailureKind::Input),
+            "#/intermediate_size: expected an even number"));
+  // Meta's: two thirds of 4 dim, rounded up to multiple_of.
+  CHECK(accepted(R"({"dim": 64, "n_layers": 2, "n_heads": 4, "vocab_size": 300,
+      "multiple_of": 32})")
+            .ffn == 192);
+}
+
+TEST_CASE("null of every key that a llama config has") {
+  // Left to the class, or asked for; never a crash, never another model.
+  const std::vector<std::string> keys = {
+      "hidden_size", "intermediate_size", "num_hidden_layers",
+      "num_attention_heads", "max_position_embeddings", "vocab_size"};
+  for (const std::string &key : keys) {
+    INFO(key);
+    std::string text = small("llama", "");
+    const size_t at = text.find("\"" + key + "\": ");
+    REQUIRE(at != std::string::npos);
+    const size_t value = at + key.size() + 4;
+    text.replace(value, text.find_first_of(",}", value) - value, "null");
+    CHECK(has(refusal(text, cost::FailureKind::Input),
+              "#/" + key + ": expected an integer"));
+  }
+  for (const char *key :
+       {"head_dim", "num_key_value_heads", "rope_scaling", "rope_parameters",
+        "attention_bias", "mlp_bias", "tie_word_embeddings", "rms_norm_eps",
+        "rope_theta", "initializer_range", "hidden_act", "architectures",
+        "quantization_config", "sliding_window", "attention_dropout"}) {
+    INFO(key);
+    ModelSpec spec =
+        accepted(small("llama", "\"" + std::string(key) + "\": null"));
+    const ModelSpec plain = accepted(small("llama", ""));
+    CHECK(total(spec) == total(plain));
+    CHECK(spec.kinds == plain.kinds);
+    CHECK(spec.notes == plain.notes);
+  }
+}
+
+TEST_CASE("numbers that JSON does not have") {
+  // Python writes them; where they matter they are refused by what they are.
+  CHECK(accepted(small("llama", R"("time_step_limit": null,
+      "exponential_decay_length_penalty": Infinity)"))
+            .hidden == 64);
+  CHECK(has(refusal(small("llama", R"("rope_theta": Infinity)"),
+                    cost::FailureKind::Input),
+            "#/rope_theta: expected a number > 0, but got \"Infinity\""));
+  CHECK(has(refusal(small("llama", R"("rms_norm_eps": NaN)"),
+                    cost::FailureKind::Input),
+            "#/rms_norm_eps: expected a number > 0, but got \"NaN\""));
 }
 
 TEST_CASE("forms that a family has but we do not are refused") {
