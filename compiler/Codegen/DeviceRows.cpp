@@ -48,19 +48,12 @@ static Function *addStep(const RowProgram &program, DeviceKernel &kernel,
   return addEntry(module, step.entry, parameters, threads);
 }
 
-static IRBuilder<> &contracting(IRBuilder<> &builder) {
-  FastMathFlags flags;
-  flags.setAllowContract();
-  builder.setFastMathFlags(flags);
-  return builder;
-}
-
 DeviceStepBuilder::DeviceStepBuilder(const RowProgram &program,
                                      DeviceKernel &kernel, Module &module,
                                      int64_t grid, int64_t threads)
     : program(program),
       function(addStep(program, kernel, module, grid, threads)),
-      b(&function->getEntryBlock()), target(contracting(b), threads),
+      b(&function->getEntryBlock()), target(allowContraction(b), threads),
       context{b,
               target,
               program,
@@ -160,6 +153,10 @@ static int64_t threadsFor(int64_t width, int64_t each, int64_t most) {
                              most);
 }
 
+// The numbers below, and those of DeviceSums.cpp and Update.cpp, are chosen by
+// the reasons that stand beside them; no GPU has been asked yet. Results do not
+// depend on them beyond the order of sums.
+
 /// Each thread of a map does some columns, so that loads are under way
 /// together.
 static constexpr int64_t kMapColumns = 8;
@@ -194,7 +191,8 @@ void DeviceRows::emitMaps(const RowGroup &group) {
   step.finish();
 }
 
-/// Threads of a block that does a whole row at a time.
+/// Threads of a block that does a whole row at a time: four columns each, until
+/// a block has as many as let four of them share a multiprocessor of 2048.
 static int64_t rowThreads(int64_t width) { return threadsFor(width, 4, 512); }
 
 void DeviceRows::emitRows(const RowGroup &group) {

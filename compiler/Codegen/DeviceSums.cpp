@@ -82,20 +82,20 @@ static void emitPartialSums(const RowProgram &program, const RowOp &op,
     for (int64_t i = 0; i < kRowLanes; ++i)
       terms.push_back(context.load(
           memory, b.CreateAdd(lane, context.count(i * kColumns))));
-    for (; terms.size() > 1; terms.resize(terms.size() / 2))
-      for (size_t i = 0; 2 * i < terms.size(); ++i)
-        terms[i] = context.sum(terms[2 * i], terms[2 * i + 1]);
+    Value *total = emitTree(
+        terms, [&](Value *x, Value *y) { return context.sum(x, y); });
     if (parts.count == 1)
-      context.store(op, terms[0], context.buffer(op.results[0]), column);
+      context.store(op, total, context.buffer(op.results[0]), column);
     else
-      context.store(terms[0],
+      context.store(total,
                     context.at(step.scratch(),
                                b.CreateAdd(b.CreateMul(part, width), column)));
   });
   step.finish();
 }
 
-/// Threads of a block that does one column per thread.
+/// Threads of a block that does one column per thread: few, so that narrow
+/// results have several blocks.
 static constexpr int64_t kColumnThreads = 128;
 
 static void emitSumOfParts(const RowProgram &program, const RowOp &op,

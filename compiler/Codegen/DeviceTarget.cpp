@@ -90,26 +90,15 @@ Values DeviceTarget::fold(RowContext &context, Value *count,
                           ArrayRef<Fold> folds,
                           function_ref<Values(Value *)> terms) {
   IRBuilder<> &b = context.builder;
-  auto combine = [&](Fold fold, Value *x, Value *y) {
-    return fold == Fold::Sum ? context.sum(x, y) : b.CreateMaximum(x, y);
-  };
-  Values initial;
-  for (Fold fold : folds)
-    initial.push_back(fold == Fold::Sum ? context.real(0)
-                                        : ConstantFP::getInfinity(
-                                              context.type, /*Negative=*/true));
   Values values = walk(
-      b, threadIndex, count, initial,
+      b, threadIndex, count, context.identities(folds),
       [&](Value *column, ArrayRef<Value *> carried) -> Values {
-        Values next;
-        for (auto [fold, before, term] : zip(folds, carried, terms(column)))
-          next.push_back(combine(fold, before, term));
-        return next;
+        return context.combineAll(folds, carried, terms(column));
       });
   assert(context.type->isFloatTy() && "shuffles are emitted for f32");
   for (auto [fold, value] : zip(folds, values))
     for (int32_t distance = kWarp / 2; distance > 0; distance /= 2)
-      value = combine(
+      value = context.combine(
           fold, value,
           b.CreateIntrinsic(Intrinsic::nvvm_shfl_sync_bfly_f32,
                             {b.getInt32(-1), value, b.getInt32(distance),
@@ -138,12 +127,9 @@ Values DeviceTarget::fold(RowContext &context, Value *count,
     SmallVector<Value *> parts;
     for (int64_t w = 0; w < warps; ++w)
       parts.push_back(context.load(memory, context.count(w * number + index)));
-    for (; parts.size() > 1; parts.resize((parts.size() + 1) / 2))
-      for (size_t i = 0; 2 * i < parts.size(); ++i)
-        parts[i] = 2 * i + 1 < parts.size()
-                       ? combine(folds[index], parts[2 * i], parts[2 * i + 1])
-                       : parts[2 * i];
-    value = parts.front();
+    value = emitTree(parts, [&, fold = folds[index]](Value *x, Value *y) {
+      return context.combine(fold, x, y);
+    });
   }
   return values;
 }

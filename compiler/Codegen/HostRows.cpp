@@ -90,9 +90,7 @@ void HostRows::emitUnits(int64_t extent, function_ref<void(Value *)> body) {
 }
 
 Function *HostRows::emit() {
-  FastMathFlags flags;
-  flags.setAllowContract();
-  builder.setFastMathFlags(flags);
+  allowContraction(builder);
   SmallVector<Type *> parameters(program.buffers, builder.getPtrTy());
   parameters.append(ranged ? 4 : 2, builder.getInt64Ty());
   function = Function::Create(
@@ -165,18 +163,12 @@ void HostRows::emitRowsTogether(const RowOp &op, Value *start,
     SmallVector<Value *> terms;
     for (const SummedRow &row : rows)
       terms.push_back(emitSummand(context, op, row, column));
-    while (terms.size() > 1) {
-      SmallVector<Value *> next;
-      for (size_t i = 0; i + 1 < terms.size(); i += 2)
-        next.push_back(builder.CreateFAdd(terms[i], terms[i + 1]));
-      if (terms.size() % 2)
-        next.push_back(terms.back());
-      terms = next;
-    }
+    Value *sum = emitTree(terms, [&](Value *x, Value *y) {
+      return builder.CreateFAdd(x, y);
+    });
     Place place = context.at(
         to.place, to.offset ? builder.CreateSub(column, to.offset) : column);
-    context.store(builder.CreateFAdd(context.load(place), terms.front()),
-                  place);
+    context.store(builder.CreateFAdd(context.load(place), sum), place);
   });
 }
 

@@ -25,20 +25,10 @@ void HostTarget::headColumns(RowContext &context, int64_t heads, int64_t first,
 
 Values HostTarget::fold(RowContext &context, Value *count, ArrayRef<Fold> folds,
                         function_ref<Values(Value *)> terms) {
-  Values initial;
-  for (Fold fold : folds)
-    initial.push_back(fold == Fold::Sum ? context.real(0)
-                                        : ConstantFP::getInfinity(
-                                              context.type, /*Negative=*/true));
   return emitCarriedLoop(
-      context.builder, count, initial,
+      context.builder, count, context.identities(folds),
       [&](Value *column, ArrayRef<Value *> carried) -> Values {
-        Values next;
-        for (auto [fold, before, term] : zip(folds, carried, terms(column)))
-          next.push_back(fold == Fold::Sum
-                             ? context.sum(before, term)
-                             : context.builder.CreateMaximum(before, term));
-        return next;
+        return context.combineAll(folds, carried, terms(column));
       });
 }
 

@@ -78,4 +78,25 @@ void emitIf(IRBuilder<> &builder, Value *condition, function_ref<void()> body) {
   builder.SetInsertPoint(after);
 }
 
+Value *emitTree(ArrayRef<Value *> values,
+                function_ref<Value *(Value *, Value *)> combine) {
+  SmallVector<Value *> level(values);
+  while (level.size() > 1) {
+    SmallVector<Value *> next;
+    for (size_t i = 0; i + 1 < level.size(); i += 2)
+      next.push_back(combine(level[i], level[i + 1]));
+    if (level.size() % 2)
+      next.push_back(level.back());
+    level = next;
+  }
+  return level.front();
+}
+
+IRBuilder<> &allowContraction(IRBuilder<> &builder) {
+  FastMathFlags flags;
+  flags.setAllowContract();
+  builder.setFastMathFlags(flags);
+  return builder;
+}
+
 } // namespace shardwright::codegen

@@ -37,6 +37,16 @@ Values emitStridedLoop(
                               llvm::ArrayRef<llvm::Value *> carried)>
         body);
 
+/// Folds values in pairs, neighbours first: a tree whose shape depends on their
+/// number alone.
+llvm::Value *
+emitTree(llvm::ArrayRef<llvm::Value *> values,
+         llvm::function_ref<llvm::Value *(llvm::Value *, llvm::Value *)>
+             combine);
+
+/// Lets everything that the builder makes be contracted to fused multiply-adds.
+llvm::IRBuilder<> &allowContraction(llvm::IRBuilder<> &builder);
+
 /// Emits `if (condition) body()`.
 void emitIf(llvm::IRBuilder<> &builder, llvm::Value *condition,
             llvm::function_ref<void()> body);

@@ -85,6 +85,28 @@ struct RowContext {
     flags.setAllowReassoc();
     return builder.CreateFAddFMF(a, b, flags);
   }
+  /// What a fold starts from, and one step of it.
+  llvm::Value *identity(Fold fold) {
+    return fold == Fold::Sum
+               ? real(0)
+               : llvm::ConstantFP::getInfinity(type, /*Negative=*/true);
+  }
+  llvm::Value *combine(Fold fold, llvm::Value *x, llvm::Value *y) {
+    return fold == Fold::Sum ? sum(x, y) : builder.CreateMaximum(x, y);
+  }
+  Values identities(llvm::ArrayRef<Fold> folds) {
+    Values result;
+    for (Fold fold : folds)
+      result.push_back(identity(fold));
+    return result;
+  }
+  Values combineAll(llvm::ArrayRef<Fold> folds,
+                    llvm::ArrayRef<llvm::Value *> before, const Values &terms) {
+    Values result;
+    for (auto [fold, x, y] : llvm::zip(folds, before, terms))
+      result.push_back(combine(fold, x, y));
+    return result;
+  }
   llvm::Value *call(llvm::Intrinsic::ID intrinsic, llvm::Value *operand) {
     return builder.CreateUnaryIntrinsic(intrinsic, operand);
   }

@@ -90,17 +90,11 @@ static RowProgram bufferTypes(const UpdateTypes &types) {
   return program;
 }
 
-static void setFlags(IRBuilder<> &builder) {
-  FastMathFlags flags;
-  flags.setAllowContract();
-  builder.setFastMathFlags(flags);
-}
-
 Function *emitUpdate(const UpdateTypes &types, const std::string &name,
                      Module &module) {
   LLVMContext &llvmContext = module.getContext();
   IRBuilder<> b(llvmContext);
-  setFlags(b);
+  allowContraction(b);
   Type *pointer = b.getPtrTy();
   auto *function = Function::Create(
       FunctionType::get(b.getVoidTy(),
@@ -132,6 +126,8 @@ Function *emitUpdate(const UpdateTypes &types, const std::string &name,
 DeviceUpdate emitDeviceUpdate(const UpdateTypes &types, const std::string &name,
                               Module &module) {
   assert(types.master == Element::F32 && "device arithmetic is f32");
+  // Four elements a thread: few blocks to start, and enough of them for a bucket
+  // of a million.
   constexpr int64_t threads = 256, elements = 1024;
   DeviceUpdate update{entryName(name), threads, elements};
   LLVMContext &llvmContext = module.getContext();
@@ -141,7 +137,7 @@ DeviceUpdate emitDeviceUpdate(const UpdateTypes &types, const std::string &name,
                                  Type::getInt64Ty(llvmContext), pointer},
                                 threads);
   IRBuilder<> b(&function->getEntryBlock());
-  setFlags(b);
+  allowContraction(b);
   const RowProgram program = bufferTypes(types);
   DeviceTarget target(b, threads);
   RowContext context{b,           target,  program, function,

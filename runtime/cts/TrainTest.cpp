@@ -16,6 +16,9 @@
 #include <map>
 #include <sstream>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,6 +104,28 @@ Outcome trainOnMpi(int ranks, const std::string &plan,
                    const std::string &flags) {
   return shell(mpiEnvironment + mpirun + " -n " + std::to_string(ranks) + " " +
                tiny + " " + plan + data() + " " + flags);
+}
+
+/// A port whose successor, where the runtime listens, is free too.
+int freePort() {
+  auto bound = [](int wanted, int &port) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(wanted));
+    socklen_t length = sizeof(address);
+    auto *generic = reinterpret_cast<sockaddr *>(&address);
+    const bool good = ::bind(socket, generic, length) == 0 &&
+                      getsockname(socket, generic, &length) == 0;
+    port = ntohs(address.sin_port);
+    close(socket);
+    return good;
+  };
+  for (;;)
+    if (int port = 0, next = 0;
+        bound(0, port) && port < 65535 && bound(port + 1, next))
+      return port;
 }
 
 /// As torchrun starts it.
@@ -283,12 +308,15 @@ TEST_CASE("faults over sockets") {
     CHECK_THAT(run.err, Contains("expected rank 1 to stay until the end"));
   }
   SECTION("ranks that never come are named") {
+    const int port = freePort();
     const Outcome run = shell("env RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 "
-                              "MASTER_ADDR=127.0.0.1 MASTER_PORT=39431 " +
-                              tiny + " dp=2" + data() + " --timeout 1");
+                              "MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
+                              std::to_string(port) + " " + tiny + " dp=2" +
+                              data() + " --timeout 1");
     CHECK(run.code == 2);
     CHECK_THAT(run.err, Contains("expected rank 1 to join rank 0 at "
-                                 "'127.0.0.1' port 39432"));
+                                 "'127.0.0.1' port " +
+                                 std::to_string(port + 1)));
   }
   SECTION("an environment that contradicts itself is refused") {
     const Outcome few =

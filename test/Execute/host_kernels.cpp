@@ -17,7 +17,6 @@
 #include "dialects/Spmd/IR/SpmdDialect.h"
 #include "test/unit/compiler/DeviceAsHost.h"
 
-#include "llvm/IR/Constants.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/Support/raw_ostream.h"
 #include "mlir/IR/MLIRContext.h"
@@ -48,18 +47,10 @@ int main(int argc, char **argv) {
   if (mlir::failed(table))
     return fail("expected device code");
   codegen::replaceDeviceIntrinsics(module);
-  auto add = [&](const std::string &entry) {
-    codegen::emitDeviceEntry(module, entry);
-    llvm::Type *type = llvm::Type::getInt64Ty(context);
-    new llvm::GlobalVariable(
-        module, type, /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
-        llvm::ConstantInt::get(type, module.getFunction(entry)->arg_size()),
-        "parameters." + entry);
-  };
   for (const codegen::DeviceKernel &kernel : table->kernels)
     for (const codegen::DeviceStep &step : kernel.steps)
-      add(step.entry);
-  add(table->update.entry);
+      codegen::emitCountedEntry(module, step.entry);
+  codegen::emitCountedEntry(module, table->update.entry);
 
   cost::Failure failure;
   auto machine = codegen::makeTargetMachine(codegen::kDefaultCpu, failure);

@@ -5,7 +5,8 @@
 # in it.
 #
 # usage: test/device/pack.sh SHARDWRIGHT FOLDER
-#   SHARDWRIGHT   the compiler, such as build/bin/shardwright
+#   SHARDWRIGHT   the compiler, such as build/bin/shardwright; beside it lies
+#                 row_kernels, which the build of the tests makes
 set -eu
 if [ $# -ne 2 ]; then
   echo "usage: $0 SHARDWRIGHT FOLDER" >&2
@@ -21,13 +22,20 @@ fi
 mkdir -p "$out/test" "$out/objects" "$out/include/nlohmann" "$out/include/catch2"
 cp -r "$root/runtime" "$out/"
 cp -r "$root/test/device" "$out/test/"
-mkdir -p "$out/test/unit"
+mkdir -p "$out/test/unit/compiler" "$out/compiler/Codegen" "$out/rows"
 cp "$root/test/unit/CatchMain.cpp" "$out/test/unit/"
+for name in RowRun.h RowCompare.h RowCompare.cpp RowMapsTest.cpp \
+            RowReductionsTest.cpp RowUpdateTest.cpp; do
+  cp "$root/test/unit/compiler/$name" "$out/test/unit/compiler/"
+done
+cp "$root/compiler/Codegen/RowProgram.h" "$root/compiler/Codegen/RowProgram.cpp" \
+   "$out/compiler/Codegen/"
+"$(dirname "$compiler")/row_kernels" "$out/rows"
 cp "$root/README.md" "$out/"
 cp -r /usr/include/nlohmann/. "$out/include/nlohmann/"
 cp /usr/include/catch2/catch.hpp "$out/include/catch2/"
 
-# NAME MODEL TARGET DTYPE SEQUENCE GLOBAL_BATCH MICRO_BATCH
+# NAME MODEL TARGET DTYPE SEQUENCE GLOBAL_BATCH MICRO_BATCH [RANKS AXIS]
 compile() {
   cluster=dgx-h100
   architectures="--gpu-arch sm_80,sm_90,sm_100"
@@ -35,8 +43,9 @@ compile() {
     cluster=host
     architectures=
   fi
+  layout=${8+"--gpus $8 --$9 $8"}
   # shellcheck disable=SC2086
-  "$compiler" compile "$2" --cluster $cluster --gpus 1 --dp 1 --dtype "$4" \
+  "$compiler" compile "$2" --cluster $cluster ${layout:---gpus 1 --dp 1} --dtype "$4" \
     --sequence "$5" --global-batch "$6" --micro-batch "$7" --target "$3" \
     $architectures --emit obj -o "$out/objects/$1.o" \
     --plan-output "$out/objects/$1.plan.json" > "$out/objects/$1.log" 2>&1 || {
@@ -50,5 +59,7 @@ compile tiny.host.f32 "$tiny" host f32 128 8 4
 compile tiny.host.f64 "$tiny" host f64 128 8 4
 compile tiny.cuda.f32 "$tiny" cuda f32 128 8 4
 compile tiny.cuda.bf16 "$tiny" cuda bf16 128 8 4
+compile tiny.cuda.bf16.dp2 "$tiny" cuda bf16 128 8 2 2 dp
+compile tiny.cuda.f32.tp2 "$tiny" cuda f32 128 8 4 2 tp
 compile 125m.cuda.bf16 "$root/test/device/models/llama-125m" cuda bf16 1024 32 16
 compile 1b.cuda.bf16 "$root/test/device/models/llama-1b" cuda bf16 2048 16 4

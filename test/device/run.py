@@ -125,9 +125,15 @@ def build(run):
     cts = [path for path in (run.root / "runtime" / "cts").glob("*.cpp")
            if path.name != "TrainTest.cpp"] + [run.root / "test" / "unit" / "CatchMain.cpp"]
     bench = [run.root / "test" / "device" / "Bench.cpp"]
+    rows = []
+    if (run.root / "rows").exists():
+        rows = [run.root / "test" / "device" / "RowsOnDevice.cpp",
+                run.root / "compiler" / "Codegen" / "RowProgram.cpp"]
+        rows += [run.root / "test" / "unit" / "compiler" / name for name in (
+            "RowCompare.cpp", "RowMapsTest.cpp", "RowReductionsTest.cpp", "RowUpdateTest.cpp")]
     jobs = {}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for path in library + cts + bench:
+        for path in library + cts + bench + rows:
             object_file = run.build / (path.name + "." + path.parent.name + ".o")
             extra = []
             if path.name == "Philox.cpp":
@@ -144,7 +150,8 @@ def build(run):
     runtime = [jobs[path][0] for path in library]
     end = ["-lm", "-ldl", "-lpthread"]
     vector = ["-lmvec"]
-    programs = {"cts": [jobs[path][0] for path in cts], "bench": [jobs[path][0] for path in bench]}
+    programs = {name: [jobs[path][0] for path in paths]
+                for name, paths in (("cts", cts), ("bench", bench), ("rows", rows)) if paths}
     for path in sorted((run.root / "objects").glob("*.o")):
         programs[path.name[:-2]] = [path]
     for name, objects in programs.items():
@@ -176,11 +183,9 @@ def conformance(run, ranks):
     settings = {"SHARDWRIGHT_CTS_DEVICE": "cuda"}
     command = [run.build / "cts"]
     if ranks > 1:
-        # An experiment: NCCL refuses two ranks of one host on one GPU, so each
-        # process is told that it is a host.
-        command = [sys.executable, run.root / "runtime" / "cts" / "launch.py", ranks] + command
-        settings.update(SHARDWRIGHT_HOSTID_PER_RANK="1", NCCL_NET="Socket",
-                        CUDA_VISIBLE_DEVICES=os.environ.get("CUDA_VISIBLE_DEVICES", "0"))
+        before, more = launcher(run, ranks)
+        command = before + command
+        settings.update(more)
     code, out, err, seconds = run.shell(command, environment=settings)
     if ranks == 1 and code == 3:
         run.record(step, "failed", error=err.strip())
@@ -189,8 +194,34 @@ def conformance(run, ranks):
                output=(out + err)[-4000:])
 
 
-def train(run, program, *flags):
-    code, out, err, _ = run.shell([run.build / program, "--json"] + list(flags))
+def rows(run):
+    """Every generated kernel on random inputs, in f32 and bf16, against f64."""
+    if not (run.build / "rows").exists():
+        return run.record("rows", "skipped", why="its kernels were not carried along")
+    code, out, err, seconds = run.shell([run.build / "rows", run.root / "rows"])
+    launches = [json.loads(line)["launches"] for line in out.splitlines()
+                if line.startswith('{"launches"')]
+    return run.record("rows", "passed" if code == 0 else "failed", seconds=round(seconds, 1),
+                      launches=launches[-1] if launches else 0, output=(out + err)[-4000:])
+
+
+def launcher(run, ranks):
+    """An experiment: NCCL refuses two ranks of one host on one GPU, so each process
+    is told that it is a host."""
+    settings = {"SHARDWRIGHT_HOSTID_PER_RANK": "1", "NCCL_NET": "Socket",
+                "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0")}
+    return [sys.executable, run.root / "runtime" / "cts" / "launch.py", ranks], settings
+
+
+def device_facts(lines):
+    """What the device of rank 0 counted: which attention ran, bytes."""
+    return lines[-1].get("summary", {}).get("per_rank", [{}])[0].get("device", {})
+
+
+def train(run, program, *flags, ranks=1):
+    before, settings = launcher(run, ranks) if ranks > 1 else ([], {})
+    code, out, err, _ = run.shell(before + [run.build / program, "--json"] + list(flags),
+                                  environment=settings)
     lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
     if code or not lines:
         return None, (err or out).strip()[-2000:]
@@ -249,18 +280,41 @@ def gradients(run):
 def losses(run):
     """A training run in bf16 follows the host's in f32."""
     flags = ["--data", run.root / "README.md", "--steps", "20", "--lr", "1e-3"]
-    curves = {}
+    curves, devices = {}, {}
     for program in ("tiny.host.f32", "tiny.cuda.f32", "tiny.cuda.bf16"):
         lines, why = train(run, program, *flags)
         if not lines:
             return run.record("losses", "failed", program=program, error=why)
         curves[program] = [line["loss"] for line in lines if "loss" in line]
+        devices[program] = device_facts(lines)
     want = curves["tiny.host.f32"]
     errors = {program: max(abs(a - b) / b for a, b in zip(curve, want, strict=True))
               for program, curve in curves.items()}
     good = errors["tiny.cuda.f32"] < 1e-3 and errors["tiny.cuda.bf16"] < BF16_LOSS \
         and want[-1] < want[0]
-    return run.record("losses", "passed" if good else "failed", errors=errors, losses=curves)
+    return run.record("losses", "passed" if good else "failed", errors=errors, losses=curves,
+                      devices=devices)
+
+
+def losses_of_two(run):
+    """Two processes on one GPU, data and tensor parallel, as one on the host."""
+    flags = ["--data", run.root / "README.md", "--steps", "5", "--lr", "1e-3"]
+    lines, why = train(run, "tiny.host.f32", *flags)
+    if not lines:
+        return run.record("losses_2", "failed", program="tiny.host.f32", error=why)
+    want = [line["loss"] for line in lines if "loss" in line]
+    errors, devices = {}, {}
+    for program in ("tiny.cuda.bf16.dp2", "tiny.cuda.f32.tp2"):
+        if not (run.build / program).exists():
+            return run.record("losses_2", "skipped", why="its objects were not carried along")
+        lines, why = train(run, program, *flags, ranks=2)
+        if not lines:
+            return run.record("losses_2", "failed", program=program, error=why)
+        got = [line["loss"] for line in lines if "loss" in line]
+        errors[program] = max(abs(a - b) / b for a, b in zip(got, want, strict=True))
+        devices[program] = device_facts(lines)
+    good = errors["tiny.cuda.f32.tp2"] < 1e-3 and errors["tiny.cuda.bf16.dp2"] < BF16_LOSS
+    return run.record("losses_2", "passed" if good else "failed", errors=errors, devices=devices)
 
 
 def times(run):
@@ -284,7 +338,8 @@ def times(run):
         seconds = [line["seconds"] for line in lines if "seconds" in line and "step" in line][3:]
         facts = {"step_seconds": statistics.median(seconds),
                  "tokens_per_second": batch * sequence / statistics.median(seconds),
-                 "losses": [line["loss"] for line in lines if "step" in line]}
+                 "losses": [line["loss"] for line in lines if "step" in line],
+                 "device": device_facts(lines)}
         for mode in ("eager", "compiled"):
             code, out, err, _ = run.shell(
                 [sys.executable, run.root / "test" / "device" / "torch_step.py",
@@ -292,16 +347,20 @@ def times(run):
                  sequence, batch, micro, mode])
             facts["torch_" + mode] = json.loads(out.splitlines()[-1]) if code == 0 else {
                 "error": err.strip()[-1000:]}
-        run.record(program, "passed", **facts)
+        # Heads of 64 and 128 in bf16: cuDNN's business, where cuDNN is.
+        good = facts["device"].get("attention_calls_by_cudnn", 0) > 0
+        run.record(program, "passed" if good else "failed", **facts)
 
 
 STEPS = {
     "environment": environment,
     "build": build,
     "conformance_1": lambda run: conformance(run, 1),
+    "rows": rows,
     "gradients": gradients,
     "losses": losses,
     "times": times,
+    "losses_2": losses_of_two,
     "conformance_2": lambda run: conformance(run, 2),
     "conformance_3": lambda run: conformance(run, 3),
 }

@@ -83,7 +83,10 @@ const Kernel *generated(const std::string &name) {
   static std::map<std::string, Kernel> known;
   static void *const library = [] {
     const char *path = std::getenv("FAKE_KERNELS");
-    return path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+    void *handle = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : nullptr;
+    if (path && !handle)
+      std::fprintf(stderr, "fake driver: %s\n", dlerror());
+    return handle;
   }();
   if (!library)
     return nullptr;

@@ -65,4 +65,13 @@ std::string emitDeviceEntry(Module &module, const std::string &name) {
   return entry->getName().str();
 }
 
+void emitCountedEntry(Module &module, const std::string &name) {
+  emitDeviceEntry(module, name);
+  Type *type = Type::getInt64Ty(module.getContext());
+  new GlobalVariable(
+      module, type, /*isConstant=*/true, GlobalValue::ExternalLinkage,
+      ConstantInt::get(type, module.getFunction(name)->arg_size()),
+      "parameters." + name);
+}
+
 } // namespace shardwright::codegen

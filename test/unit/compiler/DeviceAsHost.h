@@ -18,6 +18,10 @@ void replaceDeviceIntrinsics(llvm::Module &module);
 /// unpacks its arguments, 8 bytes each. Returns that name.
 std::string emitDeviceEntry(llvm::Module &module, const std::string &name);
 
+/// As emitDeviceEntry, and says in an i64 `parameters.NAME` how many there are:
+/// what the fake driver (runtime/cts/cuda/FakeDriver.cpp) looks for.
+void emitCountedEntry(llvm::Module &module, const std::string &name);
+
 } // namespace shardwright::codegen
 
 #endif // SHARDWRIGHT_TEST_UNIT_COMPILER_DEVICEASHOST_H
