@@ -105,6 +105,10 @@ int IterationSpace::factorIndex(char letter) const {
 
 int64_t attentionPairs(int64_t s, int64_t t, bool causal, int64_t window,
                        int64_t chunk) {
+  if (causal && s < t)
+    return static_cast<int64_t>(
+        static_cast<__int128>(attentionPairs(t, t, causal, window, chunk)) * s /
+        t);
   if (chunk > 0 && chunk < t) {
     const int64_t rest = s % chunk;
     return checkedAdd(

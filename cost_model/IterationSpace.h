@@ -129,7 +129,9 @@ struct IterationSpace {
 /// Unmasked (query, key) pairs of `s` queries and `t` keys: s*t, or for causal
 /// (s == t) s*(s+1)/2. Within a window of w < t keys: w*(w+1)/2 + (s-w)*w if
 /// causal, else s*w. In chunks of c < t positions: those of every chunk as if it
-/// were alone, the last of which may be shorter.
+/// were alone, the last of which may be shorter. Fewer causal queries than keys
+/// are an even share of the pairs of t queries (two of 2 cp chunks, one from
+/// either end): s/t of them.
 int64_t attentionPairs(int64_t s, int64_t t, bool causal, int64_t window,
                        int64_t chunk = 0);
 

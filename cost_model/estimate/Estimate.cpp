@@ -88,7 +88,7 @@ private:
   double speedOf(int64_t stage) const {
     double speed = 1;
     for (const SlowRank &slow : hardware.slowRanks)
-      if (slow.rank / (plan.ranks() / plan.pp) == stage)
+      if (coordinates(plan, slow.rank)[axisNamed(plan, "pp")] == stage)
         speed = std::min(speed, slow.speed);
     return speed;
   }
@@ -110,6 +110,7 @@ private:
       stage.shardedForward = clock.shardedForward(own);
       stage.shardedBackward = clock.shardedBackward(own);
       stage.optimizer = clock.optimizerTime(own);
+      stage.hostUpdate = clock.hostTime(own);
       stage.elements = own.elements;
       stage.stateElements = own.stateElements;
       stage.optimizerBytes = clock.optimizerBytes(own);
@@ -182,7 +183,7 @@ private:
         sum += collectiveTime(
             hardware, Collective::AllReduce,
             Bytes(checkedMul(bucket.elements, byteWidth(plan.dtypes.grad))),
-            placeGroup(2, plan.dp * plan.tp * static_cast<int64_t>(stage),
+            placeGroup(2, pipelineStride(plan) * static_cast<int64_t>(stage),
                        hardware.ranksPerNode()));
       sharedReduce = maximum(sharedReduce, sum);
     }
@@ -235,9 +236,10 @@ private:
     add("recompute", count * sum.recompute);
     add("tp_communication",
         count * (sum.forwardCommunication + sum.backwardCommunication));
+    add("cp_communication",
+        count * (sum.forwardContext + sum.backwardContext));
     Seconds exchange = count * (sum.forwardExchange + sum.backwardExchange);
-    if (plan.schedule == ScheduleKind::DualPipe ||
-        plan.schedule == ScheduleKind::DualPipeV) {
+    if (runsBeside(plan.schedule)) {
       // What forwards beside backwards hid is in nobody's way.
       const Seconds apart =
           count * (sum.forwardAll() + sum.dataGradAll() + sum.weightGrad +

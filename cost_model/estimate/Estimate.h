@@ -37,7 +37,7 @@ struct StageEstimate {
 /// Time terms on the critical path; their sum is stepTime. Always these, in
 /// this order, zeros included:
 ///   compute_forward, compute_backward, recompute, tp_communication,
-///   ep_communication, host, pp_communication, pp_bubble
+///   cp_communication, ep_communication, host, pp_communication, pp_bubble
 ///                                 of the stage that reduces its gradients last
 ///   dp_communication              exposed part of its gradient reduction
 ///   embedding_communication       sums of a parameter that stages share
@@ -61,19 +61,22 @@ struct LayerProfile {
   Seconds recompute;                     ///< part of dataGrad that recomputes
   Seconds forwardCommunication, backwardCommunication; ///< exposed collectives
   Seconds forwardExchange, backwardExchange; ///< all-to-alls of experts' rows
+  Seconds forwardContext, backwardContext; ///< exposed exchange over cp
   Seconds forwardHost, backwardHost; ///< waits for the host to issue work
 
   /// All that happens before the stream, or its gradient, leaves the layer.
   Seconds forwardAll() const {
-    return forward + forwardCommunication + forwardExchange + forwardHost;
+    return forward + forwardCommunication + forwardExchange + forwardContext +
+           forwardHost;
   }
   Seconds dataGradAll() const {
-    return dataGrad + backwardCommunication + backwardExchange + backwardHost;
+    return dataGrad + backwardCommunication + backwardExchange +
+           backwardContext + backwardHost;
   }
 };
 
-/// Memoizable: depends only on kind, policy, tp, sp, microBatch, dtypes and,
-/// for experts, on ep, etp and dp.
+/// Memoizable: depends only on kind, policy, tp, cp, cpKind, sp, microBatch,
+/// dtypes and, for experts, on ep, etp and dp.
 LayerProfile profileLayer(const Plan &plan, const Kind &kind,
                           const KindVariant &variant, const Hardware &hardware,
                           const Profile &profile);
@@ -82,14 +85,6 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
 /// sticks out, and the compute that its kernels displace meanwhile.
 Seconds exposedTime(const Hardware &hardware, Seconds communication,
                     Seconds cover);
-
-/// The same of a variant that planVariant planned under `plan`, and of the
-/// kind's variant for Recompute::None.
-LayerProfile profileLayer(const Plan &plan, const Kind &kind,
-                          const KindVariant &variant,
-                          const PlannedVariant &planned,
-                          const PlannedVariant &plain,
-                          const Hardware &hardware, const Profile &profile);
 
 /// Remembers what plans share: profiles and facts of layers. For one program,
 /// hardware and profile; not for several threads at once. References stay valid.
@@ -144,6 +139,7 @@ struct StageBreakdown {
   Seconds gather, exposedGather; ///< of parameters; of every use under ZeRO 3
   Seconds shardedForward, shardedBackward; ///< exposed in every microbatch
   Seconds optimizer;
+  Seconds hostUpdate; ///< of it, on the host
   int64_t elements = 0, stateElements = 0; ///< parameters; those it updates
   double optimizerBytes = 0;               ///< traffic of the update
 };

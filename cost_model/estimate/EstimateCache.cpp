@@ -1,9 +1,11 @@
+#include "cost_model/estimate/LayerTimes.h"
 #include "cost_model/estimate/StageWork.h"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <unordered_map>
 
 namespace shardwright::cost {
@@ -11,7 +13,7 @@ namespace shardwright::cost {
 namespace {
 
 /// Everything that a fact of a layer may depend on.
-using Key = std::array<int64_t, 13>;
+using Key = std::array<int64_t, 14>;
 struct KeyHash {
   size_t operator()(const Key &key) const {
     uint64_t hash = 1469598103934665603u; // FNV-1a by words
@@ -40,7 +42,7 @@ int64_t dtypesKey(const DTypes &dtypes) {
   for (DType type : {dtypes.param, dtypes.compute, dtypes.reduce, dtypes.grad,
                      dtypes.master})
     key = key * 8 + static_cast<int64_t>(type);
-  return key;
+  return key * 4 + static_cast<int64_t>(dtypes.products);
 }
 
 Key localKey(const Plan &plan, int64_t kind, Recompute policy,
@@ -50,8 +52,43 @@ Key localKey(const Plan &plan, int64_t kind, Recompute policy,
           plan.sp, microBatch,
           plan.ep, plan.etp,
           localDp(plan), dtypesKey(plan.dtypes),
-          plan.sequenceParts, plan.zeroRanks,
-          0};
+          plan.cp > 1 ? 1 + static_cast<int64_t>(plan.cpKind) : 0,
+          plan.zeroRanks,
+          0,
+          // Only where groups reach over what stands outside of the pipeline.
+          plan.order == MeshOrder::DpPp && plan.ep * plan.etp > plan.cp * plan.tp
+              ? plan.pp
+              : 0};
+}
+
+/// What encodings depend on: which axes there are, of what they are part, and how
+/// a sequence is split; not how large they are.
+Key structureKey(const Plan &plan, int64_t kind, Recompute policy) {
+  int64_t axes = 1;
+  for (size_t i = 0; i < plan.mesh.size(); ++i) {
+    int64_t degrees = 0;
+    for (Degree degree : {Degree::Dp, Degree::Cp, Degree::Tp, Degree::Edp,
+                          Degree::Ep, Degree::Etp})
+      for (Axis axis : axesOfDegree(plan, degree))
+        if (axis == i)
+          degrees |= int64_t(1) << static_cast<int>(degree);
+    axes = axes << 7 | degrees; // nothing: of size 1
+  }
+  return {kind, static_cast<int64_t>(policy), axes, plan.sp,
+          plan.cp > 1 ? 1 + static_cast<int64_t>(plan.cpKind) : 0,
+          static_cast<int64_t>(kvReplicaAxes(plan).size())};
+}
+
+/// What LayerPart::Rest depends on. Groups of experts lie `etp` ranks apart,
+/// whatever the ranks between them are.
+Key restKey(const Plan &plan, int64_t kind, Recompute policy, int64_t steps) {
+  const int64_t common = std::gcd(plan.microBatch, plan.cp);
+  Key key = localKey(plan, kind, policy, plan.microBatch / common);
+  key[3] = plan.cp / common;
+  key[8] = 0; // data ranks
+  key[11] = steps;
+  key[10] = plan.etp > plan.tp ? plan.cp : 1; // not the kind
+  return key;
 }
 
 Key blockKey(const Plan &plan, int64_t kind) {
@@ -59,7 +96,47 @@ Key blockKey(const Plan &plan, int64_t kind) {
   key[8] = plan.dp;
   key[11] = 1 + plan.zero + 4 * plan.zeroRanks;
   key[12] = stageOwners(plan.schedule) > 1 ? plan.pp : 0;
+  key[13] = plan.order == MeshOrder::DpPp ? plan.pp : 0;
   return key;
+}
+
+/// What LayerPart::Rest of a planned variant has of collectives.
+struct RestSteps {
+  /// One of them reaches over data ranks or parts of a sequence and is not of
+  /// experts' rows: times depend on how many of them there are.
+  bool reachesTokens = false;
+  int64_t digest = 0; ///< of all: kinds of cp that leave the same share times
+};
+
+void addSteps(const Plan &plan, const Function &function,
+              const PlannedFunction &planned, RestSteps &steps) {
+  const std::vector<Axis> tokens = tokenAxes(plan),
+                          parts = axesOfDegree(plan, Degree::Cp),
+                          tensor = axesOfDegree(plan, Degree::Tp);
+  const auto mix = [&](int64_t value) {
+    steps.digest = static_cast<int64_t>(
+        (static_cast<uint64_t>(steps.digest) ^ static_cast<uint64_t>(value)) *
+        1099511628211u);
+  };
+  for (size_t value = 0; value < planned.values.size(); ++value)
+    for (const ReshardStep &step : planned.values[value].reshards.steps) {
+      const bool ofRows =
+          step.dim >= 0 &&
+          function.values[value].dims[static_cast<size_t>(step.dim)].role ==
+              Role::Rows;
+      const auto holds = [&](const std::vector<Axis> &axes) {
+        return std::find_first_of(step.axes.begin(), step.axes.end(),
+                                  axes.begin(), axes.end()) != step.axes.end();
+      };
+      if (step.collective == Collective::Slice ||
+          (step.dim >= 0 && !ofRows && holds(parts)))
+        continue; // of attention's core
+      steps.reachesTokens =
+          steps.reachesTokens || (!ofRows && holds(tokens));
+      mix(static_cast<int64_t>(value) * 64 +
+          static_cast<int64_t>(step.collective) * 8 + ofRows * 4 +
+          holds(tensor) * 2);
+    }
 }
 
 } // namespace
@@ -80,17 +157,19 @@ public:
     return localPlan;
   }
 
-  /// Planned once for all sizes of microbatch.
+  /// Planned once for all sizes of degrees and microbatch.
   struct Planned {
     PlannedVariant variant;
-    int64_t microBatch;
+    Key sizes; ///< for which it has local sizes
+    RestSteps steps;
   };
-  const PlannedVariant &planned(const Plan &local, const Kind &kind, int index,
+  const Planned &planned(const Plan &local, const Kind &kind, int index,
                                 Recompute policy) {
     const KindVariant &variant = kind.variant(policy);
     auto [entry, inserted] =
-        variants.try_emplace(localKey(local, index, variant.policy, 0));
+        variants.try_emplace(structureKey(local, index, variant.policy));
     Planned &planned = entry->second;
+    const Key sizes = localKey(local, index, variant.policy, local.microBatch);
     if (inserted) {
       std::string why;
       if (!planVariant(local, kind, variant, planned.variant, why)) {
@@ -98,14 +177,39 @@ public:
                      why.c_str());
         std::abort();
       }
-    } else if (planned.microBatch != local.microBatch) {
+      addSteps(local, variant.forward, planned.variant.forward, planned.steps);
+      addSteps(local, variant.dataGrad, planned.variant.dataGrad,
+               planned.steps);
+      addSteps(local, variant.weightGrad, planned.variant.weightGrad,
+               planned.steps);
+    } else if (planned.sizes != sizes) {
       resizeVariant(local, variant, planned.variant);
     }
-    planned.microBatch = local.microBatch;
-    return planned.variant;
+    planned.sizes = sizes;
+    return planned;
+  }
+
+  /// Both parts of a variant.
+  VariantTime times(const Plan &local, const Kind &kind, int index,
+                    Recompute policy, const Hardware &hardware,
+                    const Profile &profile) {
+    const KindVariant &variant = kind.variant(policy);
+    const Planned &own = planned(local, kind, index, policy);
+    auto [entry, inserted] = rests.try_emplace(
+        own.steps.reachesTokens
+            ? localKey(local, index, variant.policy, -local.microBatch)
+            : restKey(local, index, variant.policy, own.steps.digest));
+    if (inserted)
+      entry->second = timesOf(local, variant, own.variant, hardware, profile,
+                              LayerPart::Rest);
+    VariantTime time = entry->second;
+    time.add(timesOf(local, variant, own.variant, hardware, profile,
+                     LayerPart::Core));
+    return time;
   }
 
   Map<LayerProfile> layers;
+  Map<VariantTime> rests;
   Map<LayerMemory> memories;
   Map<std::vector<std::vector<Axis>>> axes;
   Map<ParameterBlock> blocks, sharedBlocks;
@@ -130,10 +234,14 @@ const LayerProfile &EstimateCache::layer(const Program &program,
   if (inserted) {
     const Kind &type = program.kinds[static_cast<size_t>(kind)];
     const Plan &local = state->local(plan);
+    const VariantTime without = state->times(local, type, kind, Recompute::None,
+                                             hardware, profile);
     entry->second = profileLayer(
-        local, type, type.variant(policy),
-        state->planned(local, type, kind, policy),
-        state->planned(local, type, kind, Recompute::None), hardware, profile);
+        local, type, type.variant(policy).policy,
+        policy == Recompute::None
+            ? without
+            : state->times(local, type, kind, policy, hardware, profile),
+        without, hardware, profile);
   }
   return entry->second;
 }
@@ -146,8 +254,9 @@ const LayerMemory &EstimateCache::memory(const Program &program,
   if (inserted) {
     const Kind &type = program.kinds[static_cast<size_t>(kind)];
     const Plan &local = state->local(plan);
-    entry->second = layerMemory(local, type, type.variant(policy),
-                                state->planned(local, type, kind, policy));
+    entry->second =
+        layerMemory(local, type, type.variant(policy),
+                    state->planned(local, type, kind, policy).variant);
   }
   return entry->second;
 }
@@ -161,7 +270,7 @@ EstimateCache::reduceAxes(const Program &program, const Plan &plan, int kind) {
     const Plan &local = state->local(plan);
     entry->second = extraReduceAxesOf(
         local, type, type.variants.front(),
-        state->planned(local, type, kind, Recompute::None));
+        state->planned(local, type, kind, Recompute::None).variant);
   }
   return entry->second;
 }

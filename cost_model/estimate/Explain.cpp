@@ -44,13 +44,8 @@ Placement placementNamed(const Plan &plan, const Hardware &hardware,
   if (axis == "world")
     return placeGroup(plan.ranks(), 1, hardware.ranksPerNode());
   if (axis == "pp") // two ranks that hold the same parameters
-    return placeGroup(2, plan.ranks() / plan.pp, hardware.ranksPerNode());
-  const std::vector<Axis> axes = axesNamed(plan, axis);
-  int64_t stride = 1;
-  if (!axes.empty())
-    for (size_t i = axes.back() + size_t(1); i < plan.mesh.size(); ++i)
-      stride *= plan.mesh[i].size;
-  return placeGroup(degree(plan, axes), stride, hardware.ranksPerNode());
+    return placeGroup(2, pipelineStride(plan), hardware.ranksPerNode());
+  return placementOf(plan, hardware, axesNamed(plan, axis));
 }
 
 /// Bytes of one call that leave a node through one of its NICs: a ring passes
@@ -163,6 +158,9 @@ private:
     add("tp_communication", "microbatches * (forward_exposed + backward_exposed)",
         {times, seconds("forward_exposed", work.forwardCommunication),
          seconds("backward_exposed", work.backwardCommunication)});
+    add("cp_communication", "microbatches * (forward_context + backward_context)",
+        {times, seconds("forward_context", work.forwardContext),
+         seconds("backward_context", work.backwardContext)});
     const Seconds exchange = work.forwardExchange + work.backwardExchange;
     add("ep_communication",
         "microbatches * (forward_exchange + backward_exchange) - hidden",
@@ -204,15 +202,17 @@ private:
          term("optimizer").count(),
          "s",
          "(state * state_bytes + parameters * gradient_bytes) / (bandwidth * "
-         "fraction)",
+         "fraction) + host",
          {count("state", static_cast<double>(most->stateElements)),
-          {"state_bytes", profile.stateBytesPerParameter, "B"},
+          {"state_bytes",
+           plan.offloadOptimizer ? 0 : profile.stateBytesPerParameter, "B"},
           count("parameters", static_cast<double>(most->elements)),
           {"gradient_bytes", profile.gradientBytesPerParameter, "B"},
           {"bandwidth", hardware.device.memoryBandwidth.count(), "B/s"},
           count("fraction",
                 hardware.device.memoryFraction[static_cast<size_t>(
-                    KernelClass::Optimizer)])}});
+                    KernelClass::Optimizer)]),
+          seconds("host", most->hostUpdate)}});
     terms.lines.push_back({"parameter_gather",
                            term("parameter_gather").count(),
                            "s",

@@ -15,7 +15,8 @@ constexpr double kGatheredBytes = 4;
 /// Context, libraries and buffers of the communicators that a rank is in. A
 /// pipeline has a communicator of its own for each neighbour.
 Bytes contextBytes(const Profile &profile, const Plan &plan) {
-  const int64_t communicators = (plan.tp > 1 ? 1 : 0) + (plan.dp > 1 ? 1 : 0) +
+  const int64_t communicators = (plan.tp > 1 ? 1 : 0) + (plan.cp > 1 ? 1 : 0) +
+                                (plan.dp * plan.cp > 1 ? 1 : 0) +
                                 (plan.ep > 1 ? 1 : 0) + (plan.pp > 1 ? 2 : 0);
   return profile.frameworkBytes + communicators * profile.communicatorBytes;
 }
@@ -32,7 +33,8 @@ public:
       : program(program), profile(profile), plan(plan), table(table),
         stage(stage), moments(moments),
         unfused(attentionIsUnfused(hardware.device, profile)),
-        tokens(static_cast<double>(program.sequence) *
+        tokens(static_cast<double>(program.sequence) /
+               static_cast<double>(plan.cp) *
                static_cast<double>(plan.microBatch)) {
     scores = tokens * static_cast<double>(program.sequence) *
              static_cast<double>(program.heads) / static_cast<double>(plan.tp);
@@ -63,7 +65,7 @@ public:
             bytes = bytes - part.bytes;
             continue;
           }
-          if (profile.narrow.speedup > 0)
+          if (plan.dtypes.products != Narrow::None)
             bytes += part.narrow;
           if (part.routed)
             bytes += rounded((profile.expertImbalance - 1) *
@@ -116,7 +118,7 @@ public:
 
   /// Flat 16-bit buckets of a data-parallel wrapper.
   double bucketBytes(const MemoryParts &parts) const {
-    return plan.dp > 1 ? profile.bucketBytesPerParameter * elements(parts) : 0;
+    return plan.dp * plan.cp > 1 ? profile.bucketBytesPerParameter * elements(parts) : 0;
   }
 
   /// What the update makes and leaves: the allocator gives it no blocks of the
@@ -197,6 +199,11 @@ StageEstimate estimateStageMemory(const Program &program,
   parts.saved = rounded(std::max(0.0, static_cast<double>(parts.saved.count()) +
                                           framework.otherwiseSaved()));
   beside += framework.gradientCopies(parts);
+  if (plan.offloadOptimizer) // what the host has no room for stays
+    beside += std::max(
+        0.0, static_cast<double>((optimizerStateBytes(program, plan, table, stage) -
+                                  hardware.host.capacity)
+                                     .count()));
   if (plan.zero >= 3 && profile.masterIsParameter)
     parts.parameters = Bytes(0); // gathered copies are cast from it
   // Of the layer behind the one at work, whose transfers run ahead.

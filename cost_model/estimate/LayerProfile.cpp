@@ -1,5 +1,7 @@
 //===- LayerProfile.cpp - Time of one layer on one rank -------------------===//
 #include "cost_model/estimate/Estimate.h"
+#include "cost_model/estimate/LayerTimes.h"
+#include "cost_model/estimate/StageWork.h"
 #include "cost_model/hardware/Collective.h"
 #include "cost_model/hardware/Kernel.h"
 
@@ -10,15 +12,10 @@
 namespace shardwright::cost {
 namespace {
 
-/// Times of one function; collectives by what may run beside them.
-struct FunctionTime {
-  Seconds compute;
-  Seconds products; ///< the part of compute that is matrix products
-  Seconds finishes; ///< all-reduces and reduce-scatters
-  Seconds gathers;
-  Seconds exchanges; ///< all-to-alls of rows; nothing runs beside them
-  double issued = 0; ///< operators, of the host
-};
+bool holdsAny(const std::vector<Axis> &axes, const std::vector<Axis> &wanted) {
+  return std::find_first_of(axes.begin(), axes.end(), wanted.begin(),
+                            wanted.end()) != axes.end();
+}
 
 /// Of an operator of eager code, the part that is its launch.
 constexpr double kLaunchOfLoop = 0.5;
@@ -29,6 +26,10 @@ bool isMap(const Op &op, const Profile &profile) {
          (profile.fuseNorm && op.space.kernel == KernelClass::RowNorm);
 }
 
+/// Traffic to quantize an element of a narrow product's input: 16 bits are read
+/// and 8 written twice, once transposed (4 and 8 in fp4, and scales).
+constexpr double kQuantizeBytes = 4;
+
 class FunctionClock {
 public:
   FunctionClock(const Plan &plan, const Function &function,
@@ -36,7 +37,7 @@ public:
                 const Profile &profile, bool backward, bool redone = false)
       : plan(plan), function(function), planned(planned), hardware(hardware),
         device(hardware.device), profile(profile), backward(backward),
-        redone(redone) {
+        redone(redone), narrow(narrowRate(hardware.device, plan.dtypes.products)) {
     producer.assign(function.values.size(), -1);
     uses.assign(function.values.size(), 0);
     returned.assign(function.values.size(), false);
@@ -50,10 +51,23 @@ public:
       returned[result.value] = true;
   }
 
-  FunctionTime run() {
+  /// Attention itself, and what cp > 1 moves for it.
+  FunctionTime core() {
+    for (size_t i = 0; i < function.ops.size(); ++i)
+      if (isCore(function.ops[i]) && counts(static_cast<int>(i))) {
+        time.compute += attention(i);
+        time.issued += operatorsOf(function.ops[i], i);
+      }
+    if (plan.cp > 1)
+      addCollectives(true);
+    return time;
+  }
+
+  /// Everything else.
+  FunctionTime rest() {
     std::vector<bool> merged(function.ops.size(), false);
     for (size_t i = 0; i < function.ops.size(); ++i) {
-      if (!counts(static_cast<int>(i)))
+      if (isCore(function.ops[i]) || !counts(static_cast<int>(i)))
         continue;
       time.issued += operatorsOf(function.ops[i], i);
       if (merged[i])
@@ -72,31 +86,32 @@ public:
         break;
       }
       case KernelClass::Attention:
-      case KernelClass::AttentionGrad:
-        time.compute += attention(i);
-        break;
+      case KernelClass::AttentionGrad: break;
       case KernelClass::RowNorm:
       case KernelClass::Elementwise:
       case KernelClass::ColumnSum:
       case KernelClass::Gather:
       case KernelClass::Scatter:
       case KernelClass::CrossEntropy:
-      case KernelClass::Optimizer:
-        time.compute += streaming(i);
-        break;
+      case KernelClass::Optimizer: time.compute += streaming(i); break;
       case KernelClass::Permute:
         if (!profile.exchangePermutes || plan.ep == 1)
           time.compute += streaming(i);
         break;
       }
     }
-    addCollectives();
+    addCollectives(false);
     if (profile.gatherLogits && plan.tp > 1)
       addLogitsGather();
     return time;
   }
 
 private:
+  static bool isCore(const Op &op) {
+    return op.space.kernel == KernelClass::Attention ||
+           op.space.kernel == KernelClass::AttentionGrad;
+  }
+
   /// Whether this clock runs for `op`; -1 stands for an argument's producer.
   bool counts(int op) const {
     return !redone ||
@@ -176,7 +191,7 @@ private:
     return productOf(
                index, bytes,
                gemmComputeTime(device, shape, plan.dtypes.compute,
-                               accumulates(index), narrowRate(op))) +
+                               accumulates(index), rateOf(op))) +
            quantizeTime(index);
   }
 
@@ -210,18 +225,19 @@ private:
     return productOf(
                index, bytes,
                gemmComputeTime(device, shape, plan.dtypes.compute,
-                               accumulates(index), narrowRate(op))) +
+                               accumulates(index), rateOf(op))) +
            quantizeTime(index);
   }
 
-  /// Whether the profile computes this product in 8 or 4 bits.
+  /// Whether the plan computes this product in 8 or 4 bits: head, router,
+  /// attention core, norms and activations stay in 16.
   bool isNarrow(const Op &op) const {
-    return profile.narrow.speedup > 0 && op.segment != Segment::Head &&
+    return narrow.speedup > 0 && op.segment != Segment::Head &&
            op.segment != Segment::Embed && op.segment != Segment::Loss &&
            op.segment != Segment::Router;
   }
-  const NarrowRate *narrowRate(const Op &op) const {
-    return isNarrow(op) ? &profile.narrow : nullptr;
+  const NarrowRate *rateOf(const Op &op) const {
+    return isNarrow(op) ? &narrow : nullptr;
   }
   /// Inputs and result gradients are quantized once, with a transposed copy;
   /// weight gradients read what is there.
@@ -235,7 +251,7 @@ private:
     return kernelTime(device, profile, Seconds(0),
                       memoryTime(device, KernelClass::Elementwise,
                                  Bytes(static_cast<int64_t>(
-                                     elements * profile.quantizeBytes))));
+                                     elements * kQuantizeBytes))));
   }
   /// Whether a product adds its result to the gradient buffer itself.
   bool accumulates(size_t index) const {
@@ -263,23 +279,41 @@ private:
                               memoryTime(device, KernelClass::Gemm, bytes));
   }
 
-  Seconds attention(size_t index) const {
+  Seconds attention(size_t index) {
     const IterationSpace &space = planned.ops[index].local;
     const bool backwards = space.kernel == KernelClass::AttentionGrad;
-    AttentionShape shape = attentionShapeOf(space);
-    shape.keys = checkedMul(shape.keys, plan.sequenceParts);
-    const Seconds core = attentionTime(device, profile, shape, backwards,
-                                       plan.dtypes.compute, traffic(index));
-    if (plan.sequenceParts == 1)
-      return core;
-    // Keys and values go round; backward their gradients too. They run beside
-    // the products of the part that has arrived.
-    const size_t key = backwards ? 2 : 1;
-    const Bytes own = operandBytes(index, key) + operandBytes(index, key + 1);
-    const Seconds ring = collectiveTime(
-        hardware, Collective::AllGather, (backwards ? 2 : 1) * own,
-        placeGroup(plan.sequenceParts, plan.tp, hardware.ranksPerNode()));
-    return core + exposedTime(hardware, ring, core);
+    const AttentionShape shape = attentionShapeOf(space);
+    const auto timeOf = [&](const AttentionShape &part) {
+      return attentionTime(device, profile, part, backwards,
+                           plan.dtypes.compute, traffic(index));
+    };
+    if (!goesRound(plan, function.ops[index]))
+      return timeOf(shape);
+    // The own part, then cp - 1 that arrive: of two chunks of queries and two of
+    // keys, half the pairs of each are masked. Every step adds its result to
+    // those before: forward it reads two outputs and writes one, backward it
+    // does so with gradients of queries, keys and values.
+    AttentionShape own = shape, arrived = shape;
+    own.keys = shape.queries;
+    arrived.keys = shape.causal ? std::max<int64_t>(1, shape.queries / 2)
+                                : shape.queries;
+    arrived.causal = false;
+    const Seconds first = timeOf(own), later = timeOf(arrived);
+    const Bytes passed =
+        ringBytes(plan, function, function.ops[index], planned.ops[index]);
+    Bytes made(0);
+    for (size_t i = 0; i < (backwards ? function.ops[index].results.size() : 1);
+         ++i)
+      made += resultBytes(index, i);
+    const Seconds combine = kernelTime(
+        device, profile, Seconds(0),
+        memoryTime(device, KernelClass::Elementwise, 3 * made));
+    // The part of the next step travels beside this one.
+    const Seconds step = transferTime(hardware, passed, plan.tp, plan.cp);
+    time.contexts += exposedTime(hardware, step, first) +
+                      static_cast<double>(plan.cp - 2) *
+                          exposedTime(hardware, step, later + combine);
+    return first + static_cast<double>(plan.cp - 1) * (later + combine);
   }
 
   /// Whether `value` stays in registers between its producer and `user`.
@@ -422,7 +456,17 @@ private:
     return false;
   }
 
-  void addCollectives() {
+  /// Whether a step moves keys, values or heads of attention over cp; nothing
+  /// runs beside it (Megatron Core 0.20, transformer_config.py, cp_comm_type).
+  bool ofContext(const Value &value, const ReshardStep &step,
+                 const Encoding &source) const {
+    return plan.cp > 1 && step.dim >= 0 &&
+           value.dims[static_cast<size_t>(step.dim)].role != Role::Rows &&
+           source.routed == step.result.routed &&
+           holdsAny(step.axes, axesOfDegree(plan, Degree::Cp));
+  }
+
+  void addCollectives(bool contexts) {
     for (size_t value = 0; value < planned.values.size(); ++value) {
       if (!counts(producer[value]))
         continue;
@@ -434,15 +478,22 @@ private:
         const Encoding &source = step.source == 0
                                      ? planned.encodings[value]
                                      : steps[step.source - 1].result;
+        if (ofContext(function.values[value], step, source) != contexts)
+          continue;
         if (profile.graphs == GraphCapture::None)
           time.issued += backward ? profile.backwardOperators
                                   : profile.forwardOperators;
         Bytes payload = localBytes(plan, function.values[value], source);
+        if (contexts) {
+          time.contexts += collectiveTime(hardware, step.collective, payload,
+                                          placementOf(plan, hardware, step.axes));
+          continue;
+        }
         if (step.collective == Collective::AllToAll) {
           payload = Bytes(static_cast<int64_t>(
               profile.expertImbalance * static_cast<double>(payload.count())));
           time.exchanges +=
-              exchangeTime(hardware, payload, placementOf(step.axes), choices(),
+              exchangeTime(hardware, payload, placementOf(plan, hardware, step.axes), choices(),
                            profile.exchangeOncePerNode);
           continue;
         }
@@ -453,7 +504,7 @@ private:
         const Seconds cost =
             exchangesApart(value) * collectiveTime(hardware, step.collective,
                                                    payload,
-                                                   placementOf(step.axes));
+                                                   placementOf(plan, hardware, step.axes));
         (step.collective == Collective::AllGather ? time.gathers
                                                   : time.finishes) += cost;
       }
@@ -483,13 +534,6 @@ private:
     return most;
   }
 
-  Placement placementOf(const std::vector<Axis> &axes) const {
-    int64_t stride = 1;
-    for (size_t axis = axes.back() + size_t(1); axis < plan.mesh.size(); ++axis)
-      stride *= plan.mesh[axis].size;
-    return placeGroup(degree(plan, axes), stride, hardware.ranksPerNode());
-  }
-
   const Plan &plan;
   const Function &function;
   const PlannedFunction &planned;
@@ -498,14 +542,11 @@ private:
   const Profile &profile;
   const bool backward;
   const bool redone; ///< only of what the profile runs again
+  const NarrowRate narrow;
   std::vector<int> producer;
   std::vector<int> uses; ///< by ops
   std::vector<bool> returned;
   FunctionTime time;
-};
-
-struct VariantTime {
-  FunctionTime forward, dataGrad, weightGrad;
 };
 
 PlannedVariant plannedOrDie(const Plan &plan, const Kind &kind,
@@ -518,20 +559,6 @@ PlannedVariant plannedOrDie(const Plan &plan, const Kind &kind,
     std::abort();
   }
   return planned;
-}
-
-VariantTime timeOf(const Plan &plan, const KindVariant &variant,
-                   const PlannedVariant &planned, const Hardware &hardware,
-                   const Profile &profile) {
-  const auto time = [&](const Function &function,
-                        const PlannedFunction &plannedFunction, bool backward) {
-    return FunctionClock(plan, function, plannedFunction, hardware, profile,
-                         backward)
-        .run();
-  };
-  return {time(variant.forward, planned.forward, false),
-          time(variant.dataGrad, planned.dataGrad, true),
-          time(variant.weightGrad, planned.weightGrad, true)};
 }
 
 /// Traffic of the dropouts on the stream, which no op of the program stands
@@ -568,6 +595,40 @@ DropoutTime dropoutTime(const Plan &plan, const Kind &kind,
 
 } // namespace
 
+void FunctionTime::add(const FunctionTime &other) {
+  compute += other.compute;
+  products += other.products;
+  finishes += other.finishes;
+  gathers += other.gathers;
+  exchanges += other.exchanges;
+  contexts += other.contexts;
+  issued += other.issued;
+}
+void VariantTime::add(const VariantTime &other) {
+  forward.add(other.forward);
+  dataGrad.add(other.dataGrad);
+  weightGrad.add(other.weightGrad);
+  again.add(other.again);
+}
+
+VariantTime timesOf(const Plan &plan, const KindVariant &variant,
+                    const PlannedVariant &planned, const Hardware &hardware,
+                    const Profile &profile, LayerPart part) {
+  const auto time = [&](const Function &function,
+                        const PlannedFunction &plannedFunction, bool backward,
+                        bool redone) {
+    FunctionClock clock(plan, function, plannedFunction, hardware, profile,
+                        backward, redone);
+    return part == LayerPart::Core ? clock.core() : clock.rest();
+  };
+  return {time(variant.forward, planned.forward, false, false),
+          time(variant.dataGrad, planned.dataGrad, true, false),
+          time(variant.weightGrad, planned.weightGrad, true, false),
+          profile.redoneLabels.empty()
+              ? FunctionTime()
+              : time(variant.forward, planned.forward, false, true)};
+}
+
 Seconds exposedTime(const Hardware &hardware, Seconds communication,
                     Seconds cover) {
   const Seconds hidden = communication < cover ? communication : cover;
@@ -585,23 +646,24 @@ Seconds exposedTime(const Hardware &hardware, Seconds communication,
 LayerProfile profileLayer(const Plan &plan, const Kind &kind,
                           const KindVariant &variant, const Hardware &hardware,
                           const Profile &profile) {
-  return profileLayer(plan, kind, variant, plannedOrDie(plan, kind, variant),
-                      plannedOrDie(plan, kind, kind.variant(Recompute::None)),
-                      hardware, profile);
+  const auto all = [&](const KindVariant &one) {
+    const PlannedVariant planned = plannedOrDie(plan, kind, one);
+    VariantTime time =
+        timesOf(plan, one, planned, hardware, profile, LayerPart::Rest);
+    time.add(timesOf(plan, one, planned, hardware, profile, LayerPart::Core));
+    return time;
+  };
+  return profileLayer(plan, kind, variant.policy, all(variant),
+                      all(kind.variant(Recompute::None)), hardware, profile);
 }
 
-LayerProfile profileLayer(const Plan &plan, const Kind &kind,
-                          const KindVariant &variant,
-                          const PlannedVariant &planned,
-                          const PlannedVariant &plannedPlain,
+LayerProfile profileLayer(const Plan &plan, const Kind &kind, Recompute policy,
+                          const VariantTime &own, const VariantTime &without,
                           const Hardware &hardware, const Profile &profile) {
-  const bool recomputes = variant.policy != Recompute::None;
+  const bool recomputes = policy != Recompute::None;
   const bool whole =
-      profile.recomputeWholeLayer && variant.policy == Recompute::Full;
-  const KindVariant &plain = kind.variant(Recompute::None);
-  const VariantTime time =
-      whole ? timeOf(plan, plain, plannedPlain, hardware, profile)
-            : timeOf(plan, variant, planned, hardware, profile);
+      profile.recomputeWholeLayer && policy == Recompute::Full;
+  const VariantTime &time = whole ? without : own;
 
   LayerProfile layer;
   const DropoutTime dropout = dropoutTime(plan, kind, hardware, profile);
@@ -616,6 +678,8 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
           : forwardCollectives;
   layer.forwardExchange = time.forward.exchanges;
   layer.backwardExchange = time.dataGrad.exchanges + time.weightGrad.exchanges;
+  layer.forwardContext = time.forward.contexts;
+  layer.backwardContext = time.dataGrad.contexts + time.weightGrad.contexts;
 
   const FunctionTime &data = time.dataGrad, &weight = time.weightGrad;
   const Seconds weightCollectives = weight.finishes + weight.gathers;
@@ -641,21 +705,18 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
     layer.dataGrad += layer.forward;
     layer.backwardCommunication += layer.forwardCommunication;
     layer.backwardExchange += layer.forwardExchange;
+    layer.backwardContext += layer.forwardContext;
   } else if (recomputes) {
-    const VariantTime without =
-        timeOf(plan, plain, plannedPlain, hardware, profile);
     layer.recompute =
         maximum(Seconds(0), time.dataGrad.compute - without.dataGrad.compute);
   }
-  if (!profile.redoneLabels.empty() && variant.policy != Recompute::Full) {
-    const FunctionTime again =
-        FunctionClock(plan, variant.forward, planned.forward, hardware, profile,
-                      false, /*redone=*/true)
-            .run();
+  if (policy != Recompute::Full) {
+    const FunctionTime &again = time.again;
     layer.recompute += again.compute;
     layer.dataGrad += again.compute;
     layer.backwardCommunication += again.finishes + again.gathers;
     layer.backwardExchange += again.exchanges;
+    layer.backwardContext += again.contexts;
     issueBackward += again.issued * profile.launch;
   }
   layer.forwardHost = maximum(Seconds(0), issueForward - layer.forwardAll());

@@ -9,18 +9,42 @@
 #include <cmath>
 
 namespace shardwright::cost {
-namespace {
-
-/// Placement of a group over neighbouring mesh axes.
 Placement placementOf(const Plan &plan, const Hardware &hardware,
                       const std::vector<Axis> &axes) {
   if (axes.empty())
     return {};
+  const int64_t perNode = hardware.ranksPerNode();
+  Placement at;
+  at.ranks = degree(plan, axes);
   int64_t stride = 1;
-  for (size_t axis = axes.back() + size_t(1); axis < plan.mesh.size(); ++axis)
-    stride *= plan.mesh[axis].size;
-  return placeGroup(degree(plan, axes), stride, hardware.ranksPerNode());
+  size_t axis = plan.mesh.size();
+  for (size_t i = axes.size(); i-- > 0;) {
+    for (; axis-- > size_t(axes[i]) + 1;)
+      stride *= plan.mesh[axis].size;
+    // Neighbouring axes are one, however a node cuts them.
+    int64_t size = plan.mesh[axis].size;
+    for (; i > 0 && size_t(axes[i - 1]) + 1 == axis; --i)
+      size *= plan.mesh[--axis].size;
+    const int64_t reach = std::min(checkedMul(size, stride), perNode);
+    at.perNode *= std::min(size, ceilDiv(reach, stride));
+    stride *= size;
+  }
+  at.nodes = ceilDiv(at.ranks, at.perNode);
+  at.sharing =
+      at.nodes == 1 ? 1 : std::max<int64_t>(1, perNode / at.perNode);
+  return at;
 }
+
+namespace {
+
+/// What is left of a link beside its coding and its headers: 128/130 of PCIe's
+/// bits, 24 bytes of header for each 128 to 256 of payload.
+constexpr double kHostLinkFraction = 0.86;
+/// Of the host's memory bandwidth that an update reaches: 1e10 parameters in
+/// 2.57 s on a DGX-2, whose 12 channels of DDR4-2666 carry 256 GB/s (Ren et al.,
+/// ZeRO-Offload, arXiv 2101.06840, table 4: CPU-Adam; the figure is second-hand,
+/// not checked against the paper).
+constexpr double kHostUpdateFraction = 0.49;
 
 } // namespace
 
@@ -62,7 +86,7 @@ BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
           const Placement at =
               t.group == BucketTransfer::Owners
                   ? placeGroup(2,
-                               plan.dp * plan.tp *
+                               pipelineStride(plan) *
                                    std::max<int64_t>(1, plan.pp / 2),
                                hardware.ranksPerNode())
                   : placementOf(plan, hardware, t.axes);
@@ -87,6 +111,8 @@ void accumulate(LayerProfile &sum, const LayerProfile &layer, int64_t count) {
   sum.backwardCommunication += times * layer.backwardCommunication;
   sum.forwardExchange += times * layer.forwardExchange;
   sum.backwardExchange += times * layer.backwardExchange;
+  sum.forwardContext += times * layer.forwardContext;
+  sum.backwardContext += times * layer.backwardContext;
   sum.forwardHost += times * layer.forwardHost;
   sum.backwardHost += times * layer.backwardHost;
 }
@@ -175,13 +201,29 @@ Seconds StageClock::exposedGather(const StageWork &own) const {
              : own.gather;
 }
 double StageClock::optimizerBytes(const StageWork &own) const {
-  return static_cast<double>(own.stateElements) *
-             profile.stateBytesPerParameter +
+  return (offload ? 0
+                  : static_cast<double>(own.stateElements) *
+                        profile.stateBytesPerParameter) +
          static_cast<double>(own.elements) * profile.gradientBytesPerParameter;
 }
 Seconds StageClock::optimizerTime(const StageWork &own) const {
   return memoryTime(hardware.device, KernelClass::Optimizer,
-                    Bytes(static_cast<int64_t>(optimizerBytes(own))));
+                    Bytes(static_cast<int64_t>(optimizerBytes(own)))) +
+         hostTime(own);
+}
+Seconds StageClock::hostTime(const StageWork &own) const {
+  if (!offload || !hardware.host.known())
+    return Seconds(0);
+  const double elements = static_cast<double>(own.stateElements);
+  const double grad = static_cast<double>(byteWidth(dtypes.grad)),
+               param = static_cast<double>(byteWidth(dtypes.param)),
+               master = static_cast<double>(byteWidth(dtypes.master));
+  const double moved = elements * (grad + param);
+  // Master and two moments are read and written, the gradient and the parameter
+  // written by one and read by the other.
+  const double traffic = elements * (6 * master + 2 * grad + 2 * param);
+  return Seconds(moved / (hardware.host.link.count() * kHostLinkFraction) +
+                 traffic / (hardware.host.memory.count() * kHostUpdateFraction));
 }
 
 double slowestExcess(const Device &device, int64_t ranks) {
@@ -205,7 +247,7 @@ Seconds borderTime(const Program &program, const Hardware &hardware,
     gather = collectiveTime(hardware, Collective::AllGather, sent,
                             placeGroup(plan.tp, 1, hardware.ranksPerNode()));
   }
-  return transferTime(hardware, sent, plan.dp * plan.tp, plan.pp) + gather;
+  return transferTime(hardware, sent, pipelineStride(plan), plan.pp) + gather;
 }
 
 } // namespace shardwright::cost

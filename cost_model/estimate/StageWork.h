@@ -9,8 +9,13 @@
 #define SHARDWRIGHT_COST_MODEL_ESTIMATE_STAGEWORK_H
 
 #include "cost_model/estimate/Estimate.h"
+#include "cost_model/hardware/Collective.h"
 
 namespace shardwright::cost {
+
+/// How the groups over `axes` (outer to inner) of a plan's mesh lie on nodes.
+Placement placementOf(const Plan &plan, const Hardware &hardware,
+                      const std::vector<Axis> &axes);
 
 /// Reduction and gathering of one block, bucket by bucket (D8).
 /// Under ZeRO 2 and 3 `reduce` is of every microbatch and `reduceShards`, of what
@@ -51,7 +56,8 @@ public:
   StageClock(const Hardware &hardware, const Profile &profile,
              const Plan &plan)
       : hardware(hardware), profile(profile), zero(plan.zero), pp(plan.pp),
-        chunks(plan.chunks), schedule(plan.schedule) {}
+        chunks(plan.chunks), schedule(plan.schedule),
+        offload(plan.offloadOptimizer), dtypes(plan.dtypes) {}
 
   /// ZeRO 3 gathers the parameters of a layer before it runs, forward and again
   /// backward; it and ZeRO 2 reduce the gradients of every microbatch. The next
@@ -65,6 +71,9 @@ public:
   Seconds exposedGather(const StageWork &own) const;
   double optimizerBytes(const StageWork &own) const;
   Seconds optimizerTime(const StageWork &own) const;
+  /// Of it, with an optimizer on the host: gradients go there, the host updates
+  /// its state, parameters come back, one after the other.
+  Seconds hostTime(const StageWork &own) const;
 
 private:
   /// exposedTime of a transfer whose parts belong to the chunks of a stage. Of
@@ -78,6 +87,8 @@ private:
   int zero;
   int64_t pp, chunks;
   ScheduleKind schedule;
+  bool offload;
+  DTypes dtypes;
 };
 
 /// How much slower than the mean the slowest of `ranks` devices is, if speeds

@@ -120,6 +120,15 @@ struct CollectiveFabric {
   Seconds p2pLatency;      ///< of one send and receive, between nodes
 };
 
+/// The host's memory, to which the optimizer may move; rates and bytes of one
+/// device's share.
+struct HostMemory {
+  BytesPerSecond link;   ///< to the device, one way, as rated; 0: unknown
+  BytesPerSecond memory; ///< as rated
+  Bytes capacity;
+  bool known() const { return link.count() > 0; }
+};
+
 /// A device that is slower than its kind: all its compute takes 1 / speed.
 struct SlowRank {
   int64_t rank;
@@ -134,6 +143,7 @@ struct Hardware {
   Device device;
   std::vector<Level> levels; ///< inner to outer; levels[0] is the node
   CollectiveFabric fabric;
+  HostMemory host;
   Operations operations;           ///< what the file says of storage and money
   std::vector<SlowRank> slowRanks; ///< in no file; a question may ask
 

@@ -236,6 +236,15 @@ bool readHardware(std::string_view text, std::string_view file,
   else if (result.nodes > 1 && result.levels.size() < 2)
     object.complain("/levels", "expected a level between nodes (nodes > 1)");
   readFabric(object.child("collectives"), result.fabric);
+  if (object.has("host")) {
+    JsonObject host = object.child("host");
+    result.host.link = BytesPerSecond(host.number("link_bytes_per_second", 1));
+    result.host.memory =
+        BytesPerSecond(host.number("memory_bytes_per_second", 1));
+    result.host.capacity = Bytes(host.integer("capacity_bytes", 1));
+    host.source();
+    host.finish();
+  }
   readOperations(object, result.operations);
   object.finish();
   if (failure.messages.size() != before)

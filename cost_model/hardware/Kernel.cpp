@@ -7,6 +7,16 @@
 
 namespace shardwright::cost {
 
+NarrowRate narrowRate(const Device &device, Narrow narrow) {
+  switch (narrow) {
+  case Narrow::None: break;
+  case Narrow::Fp8: return device.gemm.fp8Tensor;
+  case Narrow::Fp8Block: return device.gemm.fp8Block;
+  case Narrow::Fp4Block: return device.gemm.fp4Block;
+  }
+  return {};
+}
+
 GemmShape gemmShapeOf(const IterationSpace &space) {
   assert(space.operands.size() >= 2 && !space.results.empty() &&
          "a product has two operands and a result");

@@ -18,6 +18,9 @@ struct GemmShape {
   bool operator==(const GemmShape &) const = default;
 };
 
+/// What products in `narrow` reach; speedup 0 if the device has none.
+NarrowRate narrowRate(const Device &device, Narrow narrow);
+
 /// The product that a Gemm space is: factors of the result alone are batch if
 /// both operands have them, m if only the first has, n if only the second has;
 /// factors of no result are k.

@@ -9,6 +9,7 @@
 #define SHARDWRIGHT_COST_MODEL_HARDWARE_PROFILE_H
 
 #include "cost_model/hardware/Hardware.h"
+#include "cost_model/rules/Framework.h"
 
 #include <string>
 #include <string_view>
@@ -42,6 +43,8 @@ std::string_view name(StageLayout layout);
 struct Profile {
   std::string name;
   std::string description;
+  /// Whose software has these habits: what it can run at all (Framework.h).
+  Framework framework = Framework::Native;
 
   /// Attention kernels in order of preference: the first that the device has a
   /// curve for is used, Unfused needs none.
@@ -145,13 +148,6 @@ struct Profile {
   bool exchangeOncePerNode = false;
   /// Rows are put in order by the kernels of the exchange (HybridEP).
   bool exchangePermutes = false;
-
-  /// Products of layers in 8 or 4 bits (speedup 0: they run in 16), and bytes
-  /// to quantize an element of their input, with the transposed copy that the
-  /// weight gradient reads. Head, attention core, norms and activations stay in
-  /// 16 bits.
-  NarrowRate narrow;
-  double quantizeBytes = 0;
 
   DTypes dtypes; ///< of 16-bit training; f16 or bf16 as the run says
 };

@@ -77,6 +77,11 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
   Profile result;
   result.name = object.string("name");
   result.description = object.string("description");
+  if (object.has("framework"))
+    if (const std::string text = object.string("framework");
+        !parseFramework(text, result.framework))
+      object.complain("/framework", "expected " + frameworkNames() +
+                                        ", but got '" + text + "'");
   object.source();
 
   const nlohmann::json &attention = object.at("attention");

@@ -12,12 +12,21 @@ std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role) {
     return use ? axesOfDegree(plan, degree) : std::vector<Axis>();
   };
   if (segment == Segment::Update)
-    return axes(role == Role::Flat && plan.zero >= 1, Degree::Dp);
+    return role == Role::Flat && plan.zero >= 1 ? tokenAxes(plan)
+                                                : std::vector<Axis>();
   if (role == Role::Batch)
     return axes(true, Degree::Dp);
+  const auto inner = [&](std::vector<Axis> outer) {
+    for (Axis axis : axes(plan.sp, Degree::Tp))
+      outer.push_back(axis);
+    return outer;
+  };
+  if (role == Role::Seq)
+    return segment == Segment::Stream || segment == Segment::Router
+               ? inner(axes(true, Degree::Cp))
+               : axes(true, Degree::Cp);
   switch (segment) {
-  case Segment::Stream:
-    return axes(plan.sp && role == Role::Seq, Degree::Tp);
+  case Segment::Stream: break;
   case Segment::Attention: {
     if (role != Role::Heads && role != Role::Group)
       return {};
@@ -32,14 +41,8 @@ std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role) {
   case Segment::Embed:
   case Segment::Head:
   case Segment::Loss: return axes(role == Role::Vocab, Degree::Tp);
-  case Segment::Router: {
-    if (role != Role::Rows)
-      return axes(plan.sp && role == Role::Seq, Degree::Tp);
-    std::vector<Axis> rows = axesOfDegree(plan, Degree::Dp);
-    for (Axis axis : axes(plan.sp, Degree::Tp))
-      rows.push_back(axis);
-    return rows;
-  }
+  case Segment::Router:
+    return role == Role::Rows ? inner(tokenAxes(plan)) : std::vector<Axis>();
   case Segment::Experts:
     if (role == Role::Rows) {
       std::vector<Axis> rows = axesOf(plan, Segment::Router, Role::Rows);
@@ -54,20 +57,60 @@ std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role) {
   return {};
 }
 
+std::vector<Axis> tokenAxes(const Plan &plan) {
+  std::vector<Axis> axes = axesOfDegree(plan, Degree::Dp);
+  for (Axis axis : axesOfDegree(plan, Degree::Cp))
+    axes.push_back(axis);
+  return axes;
+}
+
+namespace {
+
+/// Attention itself: neither its projections nor what positions do to them.
+bool isCore(const Op &op) {
+  return op.space.kernel == KernelClass::Attention ||
+         op.space.kernel == KernelClass::AttentionGrad;
+}
+
+} // namespace
+
+bool goesRound(const Plan &plan, const Op &op) {
+  return plan.cp > 1 && plan.cpKind == CpKind::P2P && isCore(op);
+}
+
+std::vector<Axis> factorAxes(const Plan &plan, const Op &op, Role role) {
+  std::vector<Axis> axes = axesOf(plan, op.segment, role);
+  if (plan.cp == 1 || plan.cpKind != CpKind::AllToAll || !isCore(op))
+    return axes;
+  if (role == Role::Seq)
+    return {};
+  if (role == Role::Heads)
+    for (Axis axis : axesOfDegree(plan, Degree::Cp))
+      axes.push_back(axis);
+  return axes;
+}
+
+std::vector<Axis> dimAxes(const Plan &plan, const Op &op, Role role) {
+  return role == Role::KvSeq && goesRound(plan, op)
+             ? axesOfDegree(plan, Degree::Cp)
+             : factorAxes(plan, op, role);
+}
+
 std::vector<Axis> routedAxes(const Plan &plan, Segment segment) {
   return segment == Segment::Experts ? axesOfDegree(plan, Degree::Ep)
                                      : std::vector<Axis>();
 }
 
 std::vector<Axis> dataAxes(const Plan &plan, Segment segment) {
-  return axesOfDegree(plan, segment == Segment::Experts ? Degree::Edp
-                                                        : Degree::Dp);
+  return segment == Segment::Experts ? axesOfDegree(plan, Degree::Edp)
+                                     : tokenAxes(plan);
 }
 
 std::vector<Axis> shardAxes(const Plan &plan, Segment segment) {
   std::vector<Axis> axes = dataAxes(plan, segment);
   if (plan.zeroRanks > 0)
-    while (!axes.empty() && degree(plan, axes) > plan.zeroRanks)
+    while (!axes.empty() &&
+           degree(plan, axes) > checkedMul(plan.zeroRanks, plan.cp))
       axes.erase(axes.begin());
   return axes;
 }
@@ -122,6 +165,17 @@ std::vector<int64_t> localShape(const Plan &plan, const Value &value,
   return shape;
 }
 
+Bytes ringBytes(const Plan &plan, const Function &function, const Op &op,
+                const PlannedOp &planned) {
+  Bytes bytes(0);
+  for (size_t i = 0; i < op.operands.size(); ++i)
+    for (int factor : op.space.operands[i])
+      if (op.space.factors[static_cast<size_t>(factor)].role == Role::KvSeq)
+        bytes += localBytes(plan, function.values[op.operands[i]],
+                            planned.operands[i]);
+  return op.space.kernel == KernelClass::AttentionGrad ? 2 * bytes : bytes;
+}
+
 Bytes localBytes(const Plan &plan, const Value &value,
                  const Encoding &encoding) {
   int64_t bytes = byteWidth(plan.dtypes.of(value.precision));
@@ -147,8 +201,8 @@ void addAxes(std::vector<Axis> &axes, const std::vector<Axis> &more) {
   std::sort(axes.begin(), axes.end());
 }
 
-/// How the weight gradient reads a kept value.
-struct KeptReader {
+/// How a later function reads a saved or kept value.
+struct LaterReader {
   std::optional<Encoding> encoding; ///< if all its ops want the same
   /// All of them are linear in it alone and share this segment; then the axes
   /// that shard their factors.
@@ -169,11 +223,12 @@ public:
       : plan(plan), kind(kind), function(function), out(out), why(why) {}
 
   /// `saved` and `kept`: encodings by index, of the functions planned before.
-  /// `keptReaders`: how the function after reads kept values, by index.
+  /// `laterReaders`: how the function after reads what this one saves or keeps,
+  /// by index.
   bool run(const std::vector<Encoding> &saved,
            const std::vector<Encoding> &kept,
-           std::map<int32_t, KeptReader> keptReaders = {}) {
-    readers = std::move(keptReaders);
+           std::map<int32_t, LaterReader> laterReaders = {}) {
+    readers = std::move(laterReaders);
     const size_t count = function.values.size();
     out.encodings.assign(count, {});
     out.values.assign(count, {});
@@ -223,7 +278,8 @@ private:
         break;
       case ArgKind::Tokens:
       case ArgKind::Labels:
-        encoding.dims = {{}, axesOf(plan, Segment::Embed, Role::Batch)};
+        encoding.dims = {axesOf(plan, Segment::Embed, Role::Seq),
+                         axesOf(plan, Segment::Embed, Role::Batch)};
         break;
       }
     }
@@ -237,7 +293,7 @@ private:
     planned.local = op.space;
     planned.factorAxes.resize(factors.size());
     for (size_t i = 0; i < factors.size(); ++i) {
-      planned.factorAxes[i] = axesOf(plan, op.segment, factors[i].role);
+      planned.factorAxes[i] = factorAxes(plan, op, factors[i].role);
       int64_t size = plannedSize(plan, factors[i].role, factors[i].size);
       int64_t shards = degree(plan, planned.factorAxes[i]);
       if (size % shards != 0)
@@ -245,7 +301,7 @@ private:
                     std::string(name(factors[i].role)) + " of " +
                     std::to_string(size) + " is not divisible by " +
                     std::to_string(shards));
-      if (shards > 1 && factors[i].kind == FactorKind::Full)
+      if (shards > 1 && factors[i].kind == FactorKind::Full && !isCore(op))
         return fail("op " + op.name + ": " +
                     std::string(name(factors[i].role)) + " cannot be sharded");
       planned.local.factors[i].size = size / shards;
@@ -255,7 +311,7 @@ private:
       Encoding encoding;
       encoding.dims.reserve(dims.size());
       for (int factor : dims)
-        encoding.dims.push_back(planned.factorAxes[factor]);
+        encoding.dims.push_back(dimAxes(plan, op, factors[factor].role));
       for (int factor : dims)
         if (factors[factor].role == Role::Rows)
           encoding.routed = routedAxes(plan, op.segment);
@@ -270,12 +326,16 @@ private:
     if (!partialAxes.empty())
       partial = Partial::Sum;
     for (size_t i = 0; i < factors.size(); ++i) {
+      // Gradients of keys and values are sums over queries.
+      const bool queries = op.space.kernel == KernelClass::AttentionGrad &&
+                           factors[i].role == Role::Seq &&
+                           !goesRound(plan, op);
       if (planned.factorAxes[i].empty() ||
           (factors[i].kind != FactorKind::Sum &&
-           factors[i].kind != FactorKind::Max))
+           factors[i].kind != FactorKind::Max && !queries))
         continue;
-      Partial made = factors[i].kind == FactorKind::Sum ? Partial::Sum
-                                                        : Partial::Max;
+      Partial made = factors[i].kind == FactorKind::Max ? Partial::Max
+                                                        : Partial::Sum;
       if (partial != Partial::None && partial != made)
         return fail("op " + op.name + ": a sum and a maximum at once");
       partial = made;
@@ -287,8 +347,8 @@ private:
       encoding.partialAxes = partialAxes;
       // A factor summed over may still be a dim of another result (the query
       // positions of an attention gradient); such a result is not partial.
-      for (int factor : op.space.results[i])
-        for (Axis axis : planned.factorAxes[factor])
+      for (const std::vector<Axis> &axes : encoding.dims)
+        for (Axis axis : axes)
           std::erase(encoding.partialAxes, axis);
       if (encoding.partialAxes.empty())
         encoding.partial = Partial::None;
@@ -377,8 +437,6 @@ private:
   const Encoding *
   wantedByReader(const PlannedFunction::ValuePlan::Use &use) const {
     const Result &result = function.results[use.operand];
-    if (result.kind != ResultKind::Kept)
-      return nullptr;
     auto found = readers.find(result.index);
     return found == readers.end() || !found->second.encoding
                ? nullptr
@@ -400,7 +458,7 @@ private:
       auto found = readers.find(result.index);
       if (result.kind != ResultKind::Kept || found == readers.end())
         return false;
-      const KeptReader &reader = found->second;
+      const LaterReader &reader = found->second;
       if (!reader.encoding || reader.encoding->dims != produced.dims ||
           reader.linearIn != function.ops[producer[value]].segment)
         return false;
@@ -451,8 +509,11 @@ private:
           continue;
         wantedBy(use) = finished;
         const Encoding *reader = wantedByReader(use);
+        const bool saves =
+            function.results[use.operand].kind == ResultKind::Saved;
         for (const ReshardStep &step : steps)
-          if (reader && step.result == *reader)
+          if (reader && step.result == *reader &&
+              (!saves || step.collective == Collective::AllToAll))
             wantedBy(use) = step.result;
       }
       wanted.clear();
@@ -504,26 +565,27 @@ private:
   PlannedFunction &out;
   std::string &why;
   std::vector<int> producer; ///< per value its op, -1 for arguments
-  std::map<int32_t, KeptReader> readers; ///< by index of kept value
+  std::map<int32_t, LaterReader> readers; ///< by index of what is saved or kept
 };
 
-/// How `weightGrad` reads each kept value.
-std::map<int32_t, KeptReader> keptReadersOf(const Plan &plan,
-                                            const Function &weightGrad) {
-  std::map<int32_t, KeptReader> readers;
-  for (const Argument &argument : weightGrad.arguments) {
-    if (argument.kind != ArgKind::Kept)
+/// How `function` reads each argument of `kind`, by the argument's index.
+std::map<int32_t, LaterReader> readersOf(const Plan &plan,
+                                        const Function &function,
+                                        ArgKind kind) {
+  std::map<int32_t, LaterReader> readers;
+  for (const Argument &argument : function.arguments) {
+    if (argument.kind != kind)
       continue;
-    KeptReader reader;
+    LaterReader reader;
     bool single = true, linear = true;
-    for (const Op &op : weightGrad.ops)
+    for (const Op &op : function.ops)
       for (size_t i = 0; i < op.operands.size(); ++i) {
         if (op.operands[i] != argument.value)
           continue;
         Encoding encoding;
         for (int factor : op.space.operands[i])
           encoding.dims.push_back(
-              axesOf(plan, op.segment, op.space.factors[factor].role));
+              dimAxes(plan, op, op.space.factors[factor].role));
         single = single && (!reader.encoding || *reader.encoding == encoding);
         reader.encoding = std::move(encoding);
         const std::vector<bool> &in = op.space.linear;
@@ -532,7 +594,7 @@ std::map<int32_t, KeptReader> keptReadersOf(const Plan &plan,
                  (!reader.linearIn || *reader.linearIn == op.segment);
         reader.linearIn = op.segment;
         for (const Factor &factor : op.space.factors)
-          addAxes(reader.usedAxes, axesOf(plan, op.segment, factor.role));
+          addAxes(reader.usedAxes, factorAxes(plan, op, factor.role));
       }
     if (!single)
       reader.encoding.reset();
@@ -565,13 +627,18 @@ std::vector<Encoding> encodingsOf(const Function &function,
 bool planVariant(const Plan &plan, const Kind &kind, const KindVariant &variant,
                  PlannedVariant &planned, std::string &why) {
   planned = {};
+  // What is saved may be read otherwise only where an all-to-all moves it.
+  const bool moves = plan.cp > 1 && plan.cpKind == CpKind::AllToAll;
   if (!FunctionPlanner(plan, kind, variant.forward, planned.forward, why)
-           .run({}, {}))
+           .run({}, {},
+                moves ? readersOf(plan, variant.dataGrad, ArgKind::Saved)
+                      : std::map<int32_t, LaterReader>()))
     return false;
   std::vector<Encoding> saved =
       encodingsOf(variant.forward, planned.forward, ResultKind::Saved);
   if (!FunctionPlanner(plan, kind, variant.dataGrad, planned.dataGrad, why)
-           .run(saved, {}, keptReadersOf(plan, variant.weightGrad)))
+           .run(saved, {},
+                readersOf(plan, variant.weightGrad, ArgKind::Kept)))
     return false;
   std::vector<Encoding> kept =
       encodingsOf(variant.dataGrad, planned.dataGrad, ResultKind::Kept);

@@ -13,14 +13,14 @@
 namespace shardwright::cost {
 
 /// The rule table:
-///   stream:        batch:dp  seq:tp if sp
-///   attention:     batch:dp  heads:tp without its key/value replicas
+///   stream:        batch:dp  seq:cp, tp if sp
+///   attention:     batch:dp  seq:cp  heads:tp without its key/value replicas
 ///                  group:key/value replicas
-///   mlp:           batch:dp  ffn:tp
+///   mlp:           batch:dp  seq:cp  ffn:tp
 ///   router:        as stream; rows: as the tokens that they are copies of
 ///   experts:       experts:ep  ffn:etp  rows: as in router without etp
-///   embed/head/loss: batch:dp  vocab:tp
-///   update:        flat:dp if zero >= 1
+///   embed/head/loss: batch:dp  seq:cp  vocab:tp
+///   update:        flat:dp, cp if zero >= 1
 /// An axis of size 1 is never listed.
 ///
 /// A query head is a pair (key/value head, group). Where tp exceeds the
@@ -34,8 +34,24 @@ namespace shardwright::cost {
 /// once a step.
 std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role);
 
+/// The same for a factor of an op. The core of attention differs from its
+/// segment where cp > 1: all queries of a rank meet all keys, so that keys and
+/// values are gathered (all_gather), or under a2a
+///   heads:tp, cp   seq: whole
+/// which an all-to-all brings about.
+std::vector<Axis> factorAxes(const Plan &plan, const Op &op, Role role);
+/// Axes of a dim of an operand or result. Those of the factor, but for keys and
+/// values under p2p: they arrive and leave as they lie, over cp, and go round
+/// inside the op (ringBytes), which meets them all.
+std::vector<Axis> dimAxes(const Plan &plan, const Op &op, Role role);
+/// Whether `op` is attention whose keys and values go round: p2p and cp > 1.
+bool goesRound(const Plan &plan, const Op &op);
+
 /// Vocabulary padded for a plan: a multiple of 128 * tp (Megatron). D14.
 int64_t paddedVocab(int64_t vocab, int64_t tp);
+
+/// Axes of data ranks and, inside, of the parts of a sequence.
+std::vector<Axis> tokenAxes(const Plan &plan);
 
 /// Global size of a dim or factor under the plan: Batch and Rows are multiplied
 /// by dp * microBatch, Vocab its padded size, others stay.
@@ -50,7 +66,7 @@ Encoding streamEncoding(const Plan &plan);
 /// expert: ep in experts, none elsewhere.
 std::vector<Axis> routedAxes(const Plan &plan, Segment segment);
 /// Axes over whose ranks the gradient of a parameter of `segment` is summed and
-/// its optimizer state may be sharded: edp for experts, dp for all others.
+/// its optimizer state may be sharded: edp for experts, dp and cp for all others.
 std::vector<Axis> dataAxes(const Plan &plan, Segment segment);
 /// Of them, those over which ZeRO shards: all, or the inner ones of HSDP.
 std::vector<Axis> shardAxes(const Plan &plan, Segment segment);
@@ -106,7 +122,7 @@ struct PlannedVariant {
 ///   operand is partial, or it is another op (linear in all its linear operands
 ///   together, as `add`) and all of them are partial over the same axes. The
 ///   result carries the partial;
-/// - tokens and labels arrive sharded by batch only;
+/// - tokens and labels arrive sharded by batch and cp only;
 /// - stream results and stream gradients are wanted in streamEncoding;
 /// - a ParameterGrad result and the Loss stay partial;
 /// - a Saved or Kept result is wanted as the value stands once its partial is
@@ -116,16 +132,23 @@ struct PlannedVariant {
 ///   (under sp: a gathered gradient is not gathered twice), and stays partial if
 ///   nothing in the data gradient finishes it and the weight gradient does
 ///   nothing with it that is not linear in it alone (gradients of replicated
-///   key/value heads).
+///   key/value heads); a Saved result, which is as large before an all-to-all as
+///   behind it, in the encoding in which the data gradient reads it, if the
+///   forward function makes it by one.
 /// Returns false with `why` if planReshards fails.
 bool planVariant(const Plan &plan, const Kind &kind, const KindVariant &variant,
                  PlannedVariant &planned, std::string &why);
 
-/// Makes `planned`, which planVariant gave for a plan that differs from `plan`
-/// in nothing but microBatch, what it would give for `plan`: encodings do not
-/// depend on sizes, local spaces do.
+/// Makes `planned`, which planVariant gave for a plan that differs in microBatch
+/// and the sizes of mesh axes larger than 1 alone, what it would give for `plan`:
+/// encodings do not depend on sizes, local spaces do.
 void resizeVariant(const Plan &plan, const KindVariant &variant,
                    PlannedVariant &planned);
+
+/// Bytes of keys and values of one rank that `op`, for which goesRound, passes
+/// on in each of its cp - 1 steps; an AttentionGrad passes their gradients, too.
+Bytes ringBytes(const Plan &plan, const Function &function, const Op &op,
+                const PlannedOp &planned);
 
 /// Bytes of one rank's part of a value: planned global size / sharding degree
 /// per dim, times the width of its dtype.

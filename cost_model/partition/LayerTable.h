@@ -38,6 +38,9 @@ private:
 /// Elements of the largest block of a rank: of a layer, or what it shares.
 int64_t largestBlock(const Program &program, const Plan &plan,
                      const LayerTable &table, int64_t stage);
+/// Master weights and moments of a rank, wherever they live.
+Bytes optimizerStateBytes(const Program &program, const Plan &plan,
+                          const LayerTable &table, int64_t stage);
 /// `facts` of the plan's schedule may be null; they are made then.
 MemoryParts memoryOf(const Program &program, const Plan &plan,
                      const LayerTable &table, int64_t stage,

@@ -130,7 +130,8 @@ ParameterBlock blockOf(const Plan &plan, const Kind &kind,
 }
 
 int64_t zeroDegree(const Plan &plan) {
-  return plan.zero == 0 ? 1 : plan.zeroRanks > 0 ? plan.zeroRanks : plan.dp;
+  const int64_t ranks = plan.zeroRanks > 0 ? plan.zeroRanks : plan.dp;
+  return plan.zero == 0 ? 1 : checkedMul(ranks, plan.cp);
 }
 
 std::vector<SharedParameter> sharedParameters(const Program &program) {
@@ -322,10 +323,24 @@ void addFunction(const Plan &plan, Phase phase, const Function &function,
       Bytes payload = localBytes(plan, type, source);
       LedgerEntry &entry = facts.collectives[{
           step.collective,
-          axisName(plan, step.axes,
-                   step.collective == Collective::AllToAll),
+          axisName(plan, step.axes, source.routed != step.result.routed),
           phase}];
       ++entry.calls;
+      entry.payload += payload;
+    }
+  }
+  for (size_t i = 0; i < function.ops.size(); ++i) {
+    const Op &op = function.ops[i];
+    if (!goesRound(plan, op))
+      continue;
+    // Backward keys and values start alone, and their gradients end alone.
+    const bool backward = op.space.kernel == KernelClass::AttentionGrad;
+    const Bytes payload =
+        (plan.cp - 1) * ringBytes(plan, function, op, planned.ops[i]);
+    for (Collective collective : {Collective::Send, Collective::Recv}) {
+      LedgerEntry &entry = facts.collectives[{
+          collective, axisName(plan, axesOfDegree(plan, Degree::Cp)), phase}];
+      entry.calls += plan.cp - (backward ? 0 : 1);
       entry.payload += payload;
     }
   }
@@ -350,6 +365,15 @@ Bytes stagingOf(const Plan &plan, const Function &function,
                        localBytes(plan, type, source).count() / width, width,
                        degree(plan, step.axes)));
     }
+  }
+  for (size_t i = 0; i < function.ops.size(); ++i) {
+    const Op &op = function.ops[i];
+    if (!goesRound(plan, op))
+      continue;
+    const int64_t parts =
+        op.space.kernel == KernelClass::AttentionGrad ? 2 : plan.cp - 1;
+    largest = std::max(largest,
+                       parts * ringBytes(plan, function, op, planned.ops[i]));
   }
   return largest;
 }
@@ -490,6 +514,16 @@ ScheduleFacts scheduleFacts(const Plan &plan) {
                        plan.chunks);
 }
 
+Bytes optimizerStateBytes(const Program &program, const Plan &plan,
+                          const LayerTable &table, int64_t stage) {
+  int64_t elements = sharedBlock(plan, program, table, stage).stateElements;
+  forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
+    elements = checkedAdd(
+        elements, checkedMul(run.count, table.of(run).block.stateElements));
+  });
+  return Bytes(checkedMul(elements, optimizerBytesPerElement(plan.dtypes)));
+}
+
 MemoryParts memoryOf(const Program &program, const Plan &plan,
                      const LayerTable &table, int64_t stage,
                      const ScheduleFacts *facts) {
@@ -526,7 +560,8 @@ MemoryParts memoryOf(const Program &program, const Plan &plan,
       stateBytes(dtypes, plan.zero, elements, stateElements);
   memory.parameters = Bytes(state.parameters);
   memory.gradients = Bytes(state.gradients);
-  memory.optimizer = Bytes(state.optimizer);
+  if (!plan.offloadOptimizer)
+    memory.optimizer = Bytes(state.optimizer);
   const ScheduleFacts made = facts ? ScheduleFacts() : scheduleFacts(plan);
   const ScheduleFacts &schedule = facts ? *facts : made;
   for (const InFlight &moment : schedule.inFlight[static_cast<size_t>(stage)]) {

@@ -20,7 +20,7 @@ inline constexpr int64_t arenaAlignment = 256;
 /// Parameters of one layer that are reduced, updated and gathered together.
 /// Key: (data axes, axes whose partial must be summed besides them, decay).
 struct Bucket {
-  std::vector<Axis> dataAxes;        ///< dp, or edp for experts
+  std::vector<Axis> dataAxes;        ///< dp and cp, or edp for experts
   std::vector<Axis> shardAxes;       ///< of them those of ZeRO; none: not sharded
   std::vector<Axis> extraReduceAxes; ///< all-reduced first (tp under sp)
   bool decay = true;
@@ -67,8 +67,8 @@ StateBytes<Number> stateBytes(const DTypes &dtypes, int zero, Number elements,
           times(stateElements, optimizerBytesPerElement(dtypes))};
 }
 
-/// Data ranks over which optimizer state of parameters other than experts is
-/// sharded: dp, or those of HSDP, if zero >= 1, else 1.
+/// Ranks over which optimizer state of parameters other than experts is
+/// sharded: cp times dp, or times those of HSDP, if zero >= 1, else 1.
 int64_t zeroDegree(const Plan &plan);
 
 /// A tensor that several kinds use (tied embedding), where it occurs first.
@@ -182,7 +182,7 @@ ParameterBlock blockOf(const Plan &plan, const Kind &kind,
                        const std::vector<std::vector<Axis>> &extraAxes);
 
 /// What one layer of a kind holds and does per microbatch on one rank. Depends
-/// on dp, tp, sp, ep, etp, zero, microBatch and dtypes of the plan only, so a caller may
+/// on dp, tp, cp, cpKind, sp, ep, etp, zero, microBatch and dtypes of the plan only, so a caller may
 /// remember it across plans that share them.
 struct LayerFacts {
   /// Per parameter of the kind, shared ones too: the axes besides the data
@@ -207,7 +207,7 @@ Bytes streamBytes(const Program &program, const Plan &plan);
 ///   width; gradients: the same * grad width; elements / shards of the
 ///   parameters under ZeRO 3, of the gradients under ZeRO 2 and 3;
 /// - optimizer: 3 * elements / shards, bucket by bucket, * master width
-///   (master, m, v);
+///   (master, m, v); none if it lives on the host;
 /// - saved: the most at any moment (inFlight in Schedule.h) of the saved bytes of
 ///   all layers of a chunk for each microbatch that it holds, and their kept
 ///   bytes for each whose weight gradient is left; for one chunk with joined
@@ -215,7 +215,11 @@ Bytes streamBytes(const Program &program, const Plan &plan);
 /// - p2p: one aligned stream for each of the schedule's border buffers: GPipe and
 ///   1F1B the stream that leaves and the gradient that arrives (unless last
 ///   stage) and the gradient that leaves (unless first);
-/// - comm: the largest staging of any collective of the step, aligned; under
+/// - comm: the largest staging of any collective of the step, aligned, where keys
+///   and values that go round stay as they arrive until a forward attention ends
+///   (cp - 1 parts) and take turns in two buffers backward, with their gradients
+///   (Transformer Engine d0067d0, context_parallel.py, AttnFuncWithCPAndKVP2P);
+///   under
 ///   ZeRO 2 and 3 the whole gradient of the largest block, which is reduced as
 ///   soon as it is made, under ZeRO 3 also its gathered parameters, aligned;
 /// - workspace: the largest workspaceBytes of the stage's kinds + two aligned

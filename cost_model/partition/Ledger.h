@@ -18,14 +18,17 @@
 //   recv where a chunk has one behind it on another rank, forward recv and
 //   data_grad send where it has one before it on another rank. A recv counts the
 //   bytes that arrive.
+// - `send` and `recv` on "cp" of every attention whose keys and values go round
+//   (p2p): forward cp - 1 calls of this rank's part of them, data_grad cp calls,
+//   of keys, values and their gradients, of twice (cp - 1) parts together.
 // Phase reduce, per bucket of every layer's parameter block, and then per
 // bucket of the shared block, in this order, in place in the gradients, payload
 // bucket elements (padding included) * grad width:
 // 1. all_reduce over the bucket's extra axes, if there are any;
 // 2. all_reduce over "pp" between the pipeline ranks that own the block, if more
 //    than one does: of a shared block, and under dualpipe of every block;
-// 3. reduce_scatter over the bucket's shard axes (zero >= 1: its data axes, "dp",
-//    or "edp" for experts; of HSDP the inner ones), if they have more than one
+// 3. reduce_scatter over the bucket's shard axes (zero >= 1: its data axes, "dp"
+//    or "dp+cp", or "edp" for experts; of HSDP the inner ones), if they have more than one
 //    rank, then all_reduce over the rest of its data axes, if they have, of
 //    payload / shards: all of them under zero 0.
 // Under zero 2 and 3 the reduce_scatter comes first and of every microbatch, into
@@ -58,8 +61,8 @@ namespace shardwright::cost {
 enum class Phase { Forward, DataGrad, WeightGrad, Reduce, Update };
 std::string_view name(Phase phase); ///< forward, data_grad, weight_grad, reduce, update
 
-/// `axis` is the mesh axis of the group ("tp", "dp", "pp"), joined by '+' for
-/// several ("dp+tp"), or "world".
+/// `axis` is the mesh axis of the group ("tp", "dp", "cp", "pp"), joined by '+' for
+/// several ("dp+cp"), or "world".
 struct LedgerKey {
   Collective collective;
   std::string axis;

@@ -103,6 +103,18 @@ int finish(const Encoding &produced, const std::vector<Encoding> &wanted,
   return number;
 }
 
+/// The dim that gives up just `axes`, which `dim` wants; -1 if none does.
+int givesUp(const Encoding &now, const Encoding &want,
+            const std::vector<Axis> &axes, size_t dim) {
+  for (size_t other = 0; other < now.dims.size(); ++other) {
+    const std::vector<Axis> &from = now.dims[other], &to = want.dims[other];
+    if (other != dim && isPrefix(to, from) &&
+        std::vector<Axis>(from.begin() + to.size(), from.end()) == axes)
+      return static_cast<int>(other);
+  }
+  return -1;
+}
+
 /// Appends the steps from `have` (value `number`) to `want`, none partial.
 bool serve(const Encoding &have, int number, const Encoding &want,
            ReshardPlan &plan, int &served, std::string &why) {
@@ -118,11 +130,19 @@ bool serve(const Encoding &have, int number, const Encoding &want,
     if (to.size() <= from.size())
       continue;
     std::vector<Axis> axes(to.begin() + from.size(), to.end());
+    if (const int other = givesUp(now, want, axes, dim); other >= 0) {
+      now.dims[dim] = to;
+      now.dims[static_cast<size_t>(other)] =
+          want.dims[static_cast<size_t>(other)];
+      number = append(plan, Collective::AllToAll, axes, static_cast<int>(dim),
+                      number, now);
+      continue;
+    }
     for (Axis axis : axes)
-      if (usesAxis(have, axis)) {
+      if (usesAxis(now, axis)) {
         why = "mesh axis " + std::to_string(axis) + " moves to dim " +
               std::to_string(dim) +
-              " from another dim, which needs an all-to-all";
+              " from another dim, which does not give it up alone";
         return false;
       }
     now.dims[dim] = to;
@@ -141,7 +161,7 @@ bool serve(const Encoding &have, int number, const Encoding &want,
     number = append(plan, Collective::AllToAll, axes, 0, number, now);
   }
   for (size_t dim = 0; dim < have.dims.size(); ++dim) {
-    const std::vector<Axis> &from = have.dims[dim], &to = want.dims[dim];
+    const std::vector<Axis> from = now.dims[dim], &to = want.dims[dim];
     if (to.size() >= from.size())
       continue;
     std::vector<Axis> axes(from.begin() + to.size(), from.end());

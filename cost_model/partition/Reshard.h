@@ -45,7 +45,8 @@ std::string_view name(Collective collective);
 struct ReshardStep {
   Collective collective;
   std::vector<Axis> axes;  ///< the group
-  int dim = -1;            ///< dim gathered, scattered or sliced
+  int dim = -1;            ///< dim gathered, scattered or sliced; of an
+                           ///< all-to-all the one that is cut
   int source = 0;          ///< value number
   Encoding result;
 };
@@ -61,12 +62,13 @@ struct ReshardPlan {
 /// axes of a sum, then one all-reduce over the partial axes that are left
 /// (a maximum is always all-reduced). Most sharded: most axes reduce-scattered,
 /// ties by order of `wanted`. Every distinct wanted encoding is then served
-/// once from the finished value, slices first, then the all-to-all that changes
+/// once from the finished value, slices first (or, where another dim gives up the
+/// same axes, an all-to-all between the two), then the all-to-all that changes
 /// who owns rows, all-gathers last (D6). A wanted
 /// encoding that keeps the same partial is served by the produced value itself.
 /// No wanted encoding, no step.
 /// Returns false, with `why` set, if the change needs a collective that does
-/// not exist yet (a dim moves from one axis list to an unrelated one).
+/// not exist (a dim moves from one axis list to an unrelated one).
 bool planReshards(const Encoding &produced, const std::vector<Encoding> &wanted,
                   ReshardPlan &plan, std::string &why);
 

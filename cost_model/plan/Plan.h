@@ -128,10 +128,6 @@ struct Plan {
   int64_t globalBatch = 1; ///< sequences per step over the whole job
   int64_t microBatch = 1;  ///< sequences per rank and microbatch
   int64_t sequence = 0;    ///< tokens per sequence
-  /// Only estimated, in no file: `sequence` is one of so many parts of a longer
-  /// one, on as many neighbouring data ranks, whose keys every part attends to
-  /// (context parallelism, parts of equal causal work).
-  int64_t sequenceParts = 1;
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   int64_t chunks = 1; ///< parts of the model that a rank runs in turn
   /// In the order in which a microbatch passes them: pp * chunks entries where a
@@ -178,6 +174,8 @@ void forEachRun(const Plan &plan, int64_t rank, Visit visit) {
              .runs)
       visit(run, chunk);
 }
+/// Whether a forward runs beside a backward: dualpipe, dualpipe-v.
+bool runsBeside(ScheduleKind kind);
 /// Ranks of a pipeline that hold a stage: two under dualpipe, else one.
 int64_t stageOwners(ScheduleKind kind);
 /// Microbatches that pass a chunk in a step: all, or half under dualpipe.

@@ -91,6 +91,10 @@ int64_t stageCount(ScheduleKind kind, int64_t pp, int64_t chunks) {
   return kind == ScheduleKind::DualPipe ? pp : checkedMul(pp, chunks);
 }
 
+bool runsBeside(ScheduleKind kind) {
+  return kind == ScheduleKind::DualPipe || kind == ScheduleKind::DualPipeV;
+}
+
 int64_t stageOwners(ScheduleKind kind) {
   return kind == ScheduleKind::DualPipe ? 2 : 1;
 }

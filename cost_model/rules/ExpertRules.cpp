@@ -61,7 +61,7 @@ void checkExpertRanks(RuleCheck &check) {
     return;
   std::vector<std::string> legal;
   if (dense % plan.etp == 0)
-    legal = RuleCheck::texts(commonDivisors({dense / plan.etp}));
+    legal = RuleCheck::texts(divisors(dense / plan.etp));
   for (std::string &value : legal)
     value = "ep = " + value;
   check.fail("expected dp * cp * tp (" + std::to_string(dense) +

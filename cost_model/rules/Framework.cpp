@@ -21,39 +21,96 @@ bool parseFramework(std::string_view text, Framework &framework) {
   return false;
 }
 
-Framework frameworkOfProfile(std::string_view profile) {
-  for (std::string_view megatron : {"megatron", "nanotron", "internevo"})
-    if (profile.substr(0, megatron.size()) == megatron)
-      return Framework::MegatronCore;
-  return profile.substr(0, 4) == "fsdp" ? Framework::TorchTitan
-                                        : Framework::Native;
+std::string frameworkNames() {
+  std::string names;
+  for (size_t i = 0; i < std::size(frameworks); ++i) {
+    if (i > 0)
+      names += i + 1 < std::size(frameworks) ? ", " : " or ";
+    names += name(frameworks[i]);
+  }
+  return names;
 }
 
 const FrameworkFacts &factsOf(Framework framework) {
   using Kind = ScheduleKind;
+  // Context parallelism is planned and priced, not compiled yet.
   static const FrameworkFacts native = {
-      "this compiler", "compiler/Driver/Compile.cpp", {0, 1}, {0, 1},
-      {Kind::OneFOneB, Kind::GPipe}, false, true};
+      "this compiler",
+      "compiler/Driver/Compile.cpp",
+      {0, 1},
+      {0, 1},
+      {Kind::OneFOneB, Kind::GPipe},
+      false,
+      true,
+      {CpKind::P2P, CpKind::AllGather, CpKind::AllToAll},
+      true,
+      {},
+      {},
+      {MeshOrder::PpDp},
+      {DType::F32},
+      {Narrow::None}};
   static const FrameworkFacts megatron = {
-      "Megatron Core 0.16",
-      "megatron/training/arguments.py (use_distributed_optimizer), "
-      "megatron/core/pipeline_parallel/schedules.py and "
-      "megatron/core/transformer/attention.py (num_query_groups < tp since "
-      "NVIDIA/Megatron-LM#2565, December 2025)",
-      {0, 1}, {0, 1},
-      {Kind::OneFOneB, Kind::Interleaved}, false, true};
+      "Megatron Core 0.20 (d98e8a6)",
+      "megatron/training/arguments.py: use_distributed_optimizer, "
+      "data_parallel_sharding_strategy, num_distributed_optimizer_instances, "
+      "optimizer_cpu_offload, grad_reduce_in_bf16; initialize.py: order "
+      "tp-cp-ep-dp-pp or tp-cp-ep-pp-dp; core/transformer/"
+      "transformer_config.py: cp_comm_type, fp8, fp4; "
+      "core/transformer/attention.py: num_query_groups < tp since "
+      "NVIDIA/Megatron-LM#2565; core/pipeline_parallel/schedules.py",
+      {0, 1, 2, 3},
+      {0, 1},
+      {Kind::OneFOneB, Kind::Interleaved},
+      false,
+      true,
+      {CpKind::P2P, CpKind::AllGather, CpKind::AllToAll},
+      true,
+      {1},
+      {1},
+      {MeshOrder::PpDp, MeshOrder::DpPp},
+      {DType::F32, DType::BF16},
+      {Narrow::None, Narrow::Fp8, Narrow::Fp8Block, Narrow::Fp4Block}};
+  // Its offload moves parameters and gradients, too; that is not priced.
   static const FrameworkFacts titan = {
-      "torchtitan 0.1",
-      "torchtitan/parallelisms (FSDP2 with and without reshard_after_forward, "
-      "DDP) and torch.distributed.pipelining schedules",
-      {0, 2, 3}, {0, 2, 3},
-      {Kind::OneFOneB, Kind::GPipe, Kind::Interleaved, Kind::ZbV}, true};
+      "torchtitan 0.2.2",
+      "torchtitan/config/job_config.py: data_parallel_replicate_degree, "
+      "fsdp_reshard_after_forward, context_parallel_rotate_method (alltoall "
+      "passes shards on round a ring), mixed_precision_reduce; distributed/"
+      "parallel_dims.py: mesh pp, dp_replicate, dp_shard, cp, tp; distributed/"
+      "pipeline_parallel.py; components/quantization",
+      {0, 2, 3},
+      {0, 2, 3},
+      {Kind::OneFOneB, Kind::GPipe, Kind::Interleaved, Kind::ZbV,
+       Kind::DualPipeV},
+      true,
+      false,
+      {CpKind::AllGather, CpKind::P2P},
+      true,
+      {2, 3},
+      {},
+      {MeshOrder::PpDp},
+      {DType::F32},
+      {Narrow::None, Narrow::Fp8, Narrow::Fp8Block}};
   static const FrameworkFacts deepspeed = {
-      "DeepSpeed 0.16",
+      "DeepSpeed 0.19.6 (edaa722)",
       "deepspeed/runtime/pipe/engine.py: \"ZeRO-2 and ZeRO-3 are incompatible "
-      "with pipeline parallelism\"; schedule.py (TrainSchedule)",
-      {0, 1, 2, 3}, {0, 1},
-      {Kind::OneFOneB}};
+      "with pipeline parallelism\"; pipe/schedule.py (TrainSchedule); "
+      "pipe/topology.py: axes pipe, data, model, none of a sequence; "
+      "zero/config.py: offload_optimizer, mics_shard_size; config.py: "
+      "communication_data_type, grad_accum_dtype; "
+      "sequence_parallel/ulysses_sp.py",
+      {0, 1, 2, 3},
+      {0, 1},
+      {Kind::OneFOneB},
+      false,
+      false,
+      {CpKind::AllToAll},
+      false,
+      {3},
+      {1, 2, 3},
+      {MeshOrder::PpDp},
+      {DType::F32, DType::BF16},
+      {Narrow::None}};
   switch (framework) {
   case Framework::Native: return native;
   case Framework::MegatronCore: return megatron;

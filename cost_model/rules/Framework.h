@@ -21,9 +21,8 @@ inline constexpr Framework frameworks[] = {
     Framework::DeepSpeed};
 std::string_view name(Framework framework);
 bool parseFramework(std::string_view text, Framework &framework);
-/// Whose habits the profile named `profile` describes; Native if it is not one
-/// of the shipped ones.
-Framework frameworkOfProfile(std::string_view profile);
+/// "native, megatron-core, torchtitan or deepspeed"
+std::string frameworkNames();
 
 struct FrameworkFacts {
   std::string_view version; ///< that was read
@@ -33,6 +32,13 @@ struct FrameworkFacts {
   std::vector<ScheduleKind> schedules; ///< with more than one stage
   bool tensorNeedsSequence = false;    ///< tp > 1 always comes with sp
   bool replicatesKvHeads = false;      ///< tp may exceed key/value heads
+  std::vector<CpKind> cpKinds;         ///< its default first
+  bool contextUnderPipeline = true;    ///< cp > 1 with pp > 1
+  std::vector<int> copies;  ///< ZeRO stages whose shards may have copies (HSDP)
+  std::vector<int> offload; ///< stages whose optimizer may live on the host
+  std::vector<MeshOrder> orders = {MeshOrder::PpDp};
+  std::vector<DType> gradients; ///< of 16-bit training; its default first
+  std::vector<Narrow> products = {Narrow::None};
 };
 const FrameworkFacts &factsOf(Framework framework);
 

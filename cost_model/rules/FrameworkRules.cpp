@@ -5,43 +5,95 @@
 
 namespace shardwright::cost {
 
-/// What `native` cannot compile the cost model can price: see Compile.cpp.
-void checkFrameworkZero(RuleCheck &check) {
-  if (check.framework == Framework::Native)
-    return;
-  const FrameworkFacts &facts = factsOf(check.framework);
-  const Plan &plan = check.plan;
-  const std::vector<int> &stages =
-      plan.pp > 1 ? facts.zeroUnderPipeline : facts.zero;
-  if (std::find(stages.begin(), stages.end(), plan.zero) != stages.end())
+namespace {
+
+/// "expected WHAT of FRAMEWORK, but got FOUND" unless `known` has `value`.
+template <typename Value, typename Text>
+void among(RuleCheck &check, const std::vector<Value> &known, Value value,
+           const std::string &what, Text text, const std::string &suffix = "") {
+  if (std::find(known.begin(), known.end(), value) != known.end())
     return;
   std::vector<std::string> legal;
-  std::string wanted;
-  for (int stage : stages) {
-    wanted += legal.empty() ? "" : ", ";
-    wanted += std::to_string(stage);
-    legal.push_back(std::to_string(stage));
-  }
-  check.fail("expected zero stage " + wanted + " under " +
-                 std::string(name(check.framework)) +
-                 (plan.pp > 1 ? " with pp > 1" : "") + ", but got " +
-                 std::to_string(plan.zero),
+  for (Value one : known)
+    legal.emplace_back(text(one));
+  if (legal.empty())
+    legal.emplace_back("none");
+  check.fail("expected " + what + " of " + std::string(name(check.framework)) +
+                 suffix + ", but got " + std::string(text(value)),
              std::move(legal));
 }
 
-void checkFrameworkSchedule(RuleCheck &check) {
+std::string numberText(int value) { return std::to_string(value); }
+template <typename Named> std::string_view nameText(Named value) {
+  return name(value);
+}
+
+/// What `native` cannot compile the cost model can price: see Compile.cpp.
+bool pricesAll(const RuleCheck &check) {
+  return check.framework == Framework::Native;
+}
+
+} // namespace
+
+void checkFrameworkZero(RuleCheck &check) {
+  if (pricesAll(check))
+    return;
+  const FrameworkFacts &facts = factsOf(check.framework);
   const Plan &plan = check.plan;
-  if (check.framework == Framework::Native || plan.pp <= 1)
+  among(check, plan.pp > 1 ? facts.zeroUnderPipeline : facts.zero, plan.zero,
+        "a zero stage", numberText, plan.pp > 1 ? " with pp > 1" : "");
+}
+
+void checkFrameworkSchedule(RuleCheck &check) {
+  if (!pricesAll(check) && check.plan.pp > 1)
+    among(check, factsOf(check.framework).schedules, check.plan.schedule,
+          "a schedule", nameText<ScheduleKind>);
+}
+
+void checkFrameworkContext(RuleCheck &check) {
+  const Plan &plan = check.plan;
+  if (pricesAll(check) || plan.cp == 1)
     return;
-  const std::vector<ScheduleKind> &known = factsOf(check.framework).schedules;
-  if (std::find(known.begin(), known.end(), plan.schedule) != known.end())
-    return;
-  std::vector<std::string> legal;
-  for (ScheduleKind kind : known)
-    legal.emplace_back(name(kind));
-  check.fail("expected a schedule of " + std::string(name(check.framework)) +
-                 ", but got " + std::string(name(plan.schedule)),
-             std::move(legal));
+  const FrameworkFacts &facts = factsOf(check.framework);
+  among(check, facts.cpKinds, plan.cpKind, "a cp_kind", nameText<CpKind>);
+  if (!facts.contextUnderPipeline && plan.pp > 1)
+    check.fail("expected pp = 1 with cp = " + std::to_string(plan.cp) +
+                   " under " + std::string(name(check.framework)) +
+                   ", but got pp = " + std::to_string(plan.pp),
+               {"pp = 1", "cp = 1"});
+}
+
+void checkFrameworkCopies(RuleCheck &check) {
+  if (!pricesAll(check) && check.plan.zeroRanks > 0)
+    among(check, factsOf(check.framework).copies, check.plan.zero,
+          "copies of shards under a zero stage", numberText);
+}
+
+void checkFrameworkOffload(RuleCheck &check) {
+  if (!pricesAll(check) && check.plan.offloadOptimizer)
+    among(check, factsOf(check.framework).offload, check.plan.zero,
+          "an optimizer on the host under a zero stage", numberText);
+}
+
+void checkFrameworkOrder(RuleCheck &check) {
+  if (!pricesAll(check) && check.plan.order != MeshOrder::PpDp)
+    among(check, factsOf(check.framework).orders, check.plan.order,
+          "a mesh order", [](MeshOrder order) {
+            return order == MeshOrder::PpDp ? "pp, dp, cp, tp"
+                                            : "dp, pp, cp, tp";
+          });
+}
+
+void checkFrameworkGradients(RuleCheck &check) {
+  if (!pricesAll(check) && check.plan.dtypes.compute == DType::BF16)
+    among(check, factsOf(check.framework).gradients, check.plan.dtypes.grad,
+          "a type of gradients", nameText<DType>);
+}
+
+void checkFrameworkProducts(RuleCheck &check) {
+  if (!pricesAll(check))
+    among(check, factsOf(check.framework).products,
+          check.plan.dtypes.products, "a type of products", nameText<Narrow>);
 }
 
 void checkTensorNeedsSequence(RuleCheck &check) {
@@ -63,7 +115,7 @@ void checkFrameworkKvHeads(RuleCheck &check) {
                  std::string(name(check.framework)) +
                  ", which does not replicate heads, but got tp = " +
                  std::to_string(tp),
-             RuleCheck::texts(commonDivisors({kvHeads})));
+             RuleCheck::texts(divisors(kvHeads)));
 }
 
 } // namespace shardwright::cost

@@ -40,15 +40,7 @@ public:
     fail("expected " + what + " (" + std::to_string(size) +
              ") to be a multiple of " + name + ", but got " + name + " = " +
              std::to_string(value),
-         texts(commonDivisors({size})));
-  }
-
-  /// A degree that nothing here can use yet.
-  void one(const char *name, int64_t value) {
-    if (value != 1)
-      fail("expected " + std::string(name) + " = 1, but got " +
-               std::to_string(value),
-           {"1"});
+         texts(divisors(size)));
   }
 
   static std::vector<std::string> texts(const std::vector<int64_t> &numbers) {
@@ -75,6 +67,18 @@ void checkFrameworkKvHeads(RuleCheck &check);
 
 // NarrowRules.cpp: extents of products in 8 and 4 bits.
 void checkNarrowExtents(RuleCheck &check);
+
+void checkFrameworkContext(RuleCheck &check);
+void checkFrameworkCopies(RuleCheck &check);
+void checkFrameworkOffload(RuleCheck &check);
+void checkFrameworkOrder(RuleCheck &check);
+void checkFrameworkGradients(RuleCheck &check);
+void checkFrameworkProducts(RuleCheck &check);
+
+// ContextRules.cpp: parts of a sequence.
+void checkContextSequence(RuleCheck &check);
+void checkContextHeads(RuleCheck &check);
+void checkContextWindow(RuleCheck &check);
 
 // ExpertRules.cpp: widths, and degrees of experts.
 void checkFfn(RuleCheck &check);

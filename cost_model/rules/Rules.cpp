@@ -8,16 +8,13 @@
 
 namespace shardwright::cost {
 
-std::vector<int64_t> commonDivisors(const std::vector<int64_t> &numbers) {
-  int64_t common = 0;
-  for (int64_t number : numbers)
-    common = std::gcd(common, number);
+std::vector<int64_t> divisors(int64_t n) {
   std::vector<int64_t> small, large;
-  for (int64_t d = 1; common > 0 && d <= common / d; ++d)
-    if (common % d == 0) {
+  for (int64_t d = 1; n > 0 && d <= n / d; ++d)
+    if (n % d == 0) {
       small.push_back(d);
-      if (d != common / d)
-        large.push_back(common / d);
+      if (d != n / d)
+        large.push_back(n / d);
     }
   small.insert(small.end(), large.rbegin(), large.rend());
   return small;
@@ -86,10 +83,6 @@ void checkMesh(Check &check) {
   const std::vector<MeshAxis> wanted = meshOf(plan);
   if (plan.mesh == wanted)
     return;
-  Plan undivided = plan;
-  undivided.cp = 1;
-  if (plan.cp > 1 && plan.mesh == meshOf(undivided))
-    return; // rule cp_supported speaks of it
   auto show = [](const std::vector<MeshAxis> &mesh) {
     std::string text = "[";
     for (const MeshAxis &axis : mesh)
@@ -113,7 +106,7 @@ void checkKvHeads(Check &check) {
   };
   if (fits(tp))
     return;
-  std::vector<int64_t> legal = commonDivisors({check.program.heads});
+  std::vector<int64_t> legal = divisors(check.program.heads);
   std::erase_if(legal, [&](int64_t degree) { return !fits(degree); });
   check.fail("expected tp to divide the number of key/value heads (" +
                  std::to_string(kvHeads) + ") or to be a multiple of it, but "
@@ -149,12 +142,12 @@ void checkBatch(Check &check) {
       plan.globalBatch >= group && plan.globalBatch % group == 0)
     return;
   std::vector<std::string> legal;
-  for (int64_t micro : commonDivisors({plan.globalBatch}))
+  for (int64_t micro : divisors(plan.globalBatch))
     if (plan.globalBatch % plan.dp == 0 &&
         (plan.globalBatch / plan.dp) % micro == 0)
       legal.push_back("micro = " + std::to_string(micro));
   if (legal.empty())
-    for (int64_t dp : commonDivisors({plan.globalBatch}))
+    for (int64_t dp : divisors(plan.globalBatch))
       legal.push_back("dp = " + std::to_string(dp));
   check.fail("expected the global batch (" + std::to_string(plan.globalBatch) +
                  ") to be a multiple of dp * micro, but got dp = " +
@@ -361,7 +354,7 @@ void checkZeroRanks(Check &check) {
   if (plan.zeroRanks == 0)
     return;
   if (plan.zeroRanks < 0 || plan.zero == 0 || plan.dp % plan.zeroRanks != 0 ||
-      plan.zeroRanks == plan.dp)
+      plan.zeroRanks == plan.dp || (plan.zeroRanks == 1 && plan.cp == 1))
     check.fail("expected the ranks of a ZeRO group to divide dp (" +
                    std::to_string(plan.dp) + ") and be fewer, with zero >= 1, "
                    "but got " + std::to_string(plan.zeroRanks) +
@@ -372,7 +365,6 @@ void checkZeroRanks(Check &check) {
                "apart, but got groups of " + std::to_string(plan.zeroRanks),
                {"all"});
 }
-void checkCp(Check &check) { check.one("cp", check.plan.cp); }
 void checkSchedule(Check &check) {
   const Plan &plan = check.plan;
   int64_t group = 0;
@@ -425,7 +417,8 @@ void checkCounts(Check &check) {
   const double step =
       1.5 * modelFlopsPerToken(check.program, FlopsConvention::CausalHalved) *
       tokens /
-      (static_cast<double>(check.plan.dp) * static_cast<double>(check.plan.tp));
+      (static_cast<double>(check.plan.dp) * static_cast<double>(check.plan.tp) *
+       static_cast<double>(check.plan.cp));
   if (step >= 9e18)
     check.fail("expected a rank's flops of one step to be below 9e18, which "
                "exact counts hold, but got about " +
@@ -470,7 +463,15 @@ constexpr Entry table[] = {
     {Diag::zero_of_framework, checkFrameworkZero},
     {Diag::schedule_of_framework, checkFrameworkSchedule},
     {Diag::tp_needs_sp, checkTensorNeedsSequence},
-    {Diag::cp_supported, checkCp},
+    {Diag::sequence_divisible_by_cp, checkContextSequence},
+    {Diag::heads_divisible_by_cp, checkContextHeads},
+    {Diag::ring_sees_all, checkContextWindow},
+    {Diag::cp_of_framework, checkFrameworkContext},
+    {Diag::copies_of_framework, checkFrameworkCopies},
+    {Diag::offload_of_framework, checkFrameworkOffload},
+    {Diag::order_of_framework, checkFrameworkOrder},
+    {Diag::gradients_of_framework, checkFrameworkGradients},
+    {Diag::products_of_framework, checkFrameworkProducts},
     {Diag::narrow_extents, checkNarrowExtents},
     {Diag::reduce_equals_grad, checkReduceType},
     {Diag::counts_fit, checkCounts},

@@ -57,8 +57,8 @@ int64_t sequenceOfAll(const std::vector<Plan> &readings);
 /// Unsupported if nothing worse is among `violations`, else Input.
 FailureKind worstKind(const std::vector<Violation> &violations);
 
-/// Divisors of all of `numbers`, ascending.
-std::vector<int64_t> commonDivisors(const std::vector<int64_t> &numbers);
+/// Divisors of n >= 1, ascending.
+std::vector<int64_t> divisors(int64_t n);
 
 } // namespace shardwright::cost
 

@@ -156,9 +156,8 @@ private:
 
 /// Microbatches after which an order repeats.
 int64_t orderPeriod(ScheduleKind kind, int64_t stages) {
-  return kind == ScheduleKind::Interleaved ? stages
-         : kind == ScheduleKind::DualPipe  ? 2
-                                           : 1;
+  // Under dualpipe microbatches enter at either end in turn.
+  return kind == ScheduleKind::Interleaved ? stages : stageOwners(kind);
 }
 
 /// The steady part of a run: on every stage blocks of `length` actions that end

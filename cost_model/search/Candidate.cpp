@@ -21,22 +21,13 @@ std::string_view name(Field field) {
   case Field::FirstLayers: return "first_layers";
   case Field::LastLayers: return "last_layers";
   case Field::Chunks: return "vp";
+  case Field::Cp: return "cp";
+  case Field::CpKind: return "cp_kind";
+  case Field::ZeroRanks: return "zero_ranks";
+  case Field::Offload: return "offload";
+  case Field::Order: return "order";
   }
   return "";
-}
-
-std::vector<int64_t> divisors(int64_t n) {
-  assert(n >= 1 && "divisors of a positive number");
-  std::vector<int64_t> low, high;
-  for (int64_t d = 1; d <= n / d; ++d) {
-    if (n % d != 0)
-      continue;
-    low.push_back(d);
-    if (d != n / d)
-      high.push_back(n / d);
-  }
-  low.insert(low.end(), high.rbegin(), high.rend());
-  return low;
 }
 
 int64_t stageCount(const Candidate &candidate) {
@@ -161,7 +152,15 @@ void setDegrees(const Program &program, Plan &plan,
   plan.ep = candidate.ep;
   plan.etp = candidate.etp;
   plan.sp = candidate.sp;
+  plan.cpKind = candidate.cpKind;
+  plan.order = candidate.order;
   plan.zero = candidate.zero;
+  plan.zeroRanks = candidate.zeroRanks;
+  plan.offloadOptimizer = candidate.offload;
+  if (candidate.products)
+    plan.dtypes.products = *candidate.products;
+  if (candidate.gradients)
+    plan.dtypes.grad = plan.dtypes.reduce = *candidate.gradients;
   plan.microBatch = candidate.microBatch;
   plan.schedule = candidate.schedule;
   plan.chunks = candidate.chunks;

@@ -8,10 +8,12 @@
 #define SHARDWRIGHT_COST_MODEL_SEARCH_CANDIDATE_H
 
 #include "cost_model/plan/Plan.h"
+#include "cost_model/rules/Rules.h"
 
 #include <array>
 #include <compare>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -23,10 +25,16 @@ struct Candidate {
   int64_t dp = 1, tp = 1, pp = 1;
   int64_t cp = 1, ep = 1, etp = 1;
   bool sp = false;
+  CpKind cpKind = CpKind::P2P;
+  MeshOrder order = MeshOrder::PpDp;
+  std::optional<Narrow> products; ///< unless given the base plan's
   int64_t microBatch = 1;
   int zero = 0;
+  int64_t zeroRanks = 0; ///< as Plan's
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   int64_t chunks = 1; ///< parts of the model that a pipeline rank runs in turn
+  bool offload = false;           ///< the optimizer lives on the host
+  std::optional<DType> gradients; ///< unless given the base plan's
   Recompute recompute = Recompute::None;
   /// Of Recompute::Full: layers of each stage that recompute (the first ones),
   /// or -1 for all.
@@ -40,9 +48,9 @@ struct Candidate {
 
 /// How many fields of a Candidate are fixed; each depth adds to the one before.
 enum class Depth {
-  Mesh,     ///< dp, tp, pp, ep, etp
-  Batch,    ///< sp, microBatch
-  State,    ///< zero, schedule, chunks
+  Mesh,     ///< dp, tp, pp, cp, ep, etp
+  Batch,    ///< sp, cpKind, order, products, microBatch
+  State,    ///< zero, zeroRanks, schedule, chunks, offload, gradients
   Policy,   ///< recompute, fullLayers
   Complete, ///< firstLayers, lastLayers
 };
@@ -51,9 +59,9 @@ enum class Depth {
 /// by their number.
 enum class Field {
   Dp, Tp, Pp, Ep, Etp, Sp, MicroBatch, Zero, Schedule, Recompute, FullLayers,
-  FirstLayers, LastLayers, Chunks,
+  FirstLayers, LastLayers, Chunks, Cp, CpKind, ZeroRanks, Offload, Order,
 };
-inline constexpr int numFields = 14;
+inline constexpr int numFields = 19;
 std::string_view name(Field field);
 
 /// Closed interval of a field.
@@ -65,9 +73,6 @@ struct Range {
   bool operator==(const Range &) const = default;
 };
 using Ranges = std::array<Range, numFields>;
-
-/// Divisors of n >= 1, ascending.
-std::vector<int64_t> divisors(int64_t n);
 
 /// Entries that the plan of `candidate` has in Plan::stages.
 int64_t stageCount(const Candidate &candidate);

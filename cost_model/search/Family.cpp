@@ -8,16 +8,23 @@ std::vector<Candidate> Family::meshes() const {
   std::vector<Candidate> result;
   for (int64_t tp : divisors(options.gpus))
     for (int64_t pp : divisors(options.gpus / tp)) {
-      int64_t dp = options.gpus / tp / pp;
-      if (!allows(Field::Tp, tp) || !allows(Field::Pp, pp) ||
-          !allows(Field::Dp, dp))
+      if (!allows(Field::Tp, tp) || !allows(Field::Pp, pp))
         continue;
-      Candidate candidate;
-      candidate.tp = tp;
-      candidate.pp = pp;
-      candidate.dp = dp;
-      candidate.recompute = options.policies.front();
-      addExperts(candidate, result);
+      for (int64_t cp : divisors(options.gpus / tp / pp)) {
+        const int64_t dp = options.gpus / tp / pp / cp;
+        if (!allows(Field::Dp, dp) || !allows(Field::Cp, cp))
+          continue;
+        if (cp > 1 && (options.cpKinds.empty() ||
+                       (pp > 1 && !options.contextUnderPipeline)))
+          continue;
+        Candidate candidate;
+        candidate.tp = tp;
+        candidate.pp = pp;
+        candidate.cp = cp;
+        candidate.dp = dp;
+        candidate.recompute = options.policies.front();
+        addExperts(candidate, result);
+      }
     }
   return result;
 }
@@ -26,7 +33,7 @@ std::vector<Candidate> Family::meshes() const {
 /// the question asks for it.
 void Family::addExperts(Candidate candidate, std::vector<Candidate> &result) const {
   candidate.sp = options.experts > 0 && candidate.tp > 1;
-  const int64_t ranks = candidate.dp * candidate.tp;
+  const int64_t ranks = candidate.dp * candidate.cp * candidate.tp;
   const Range &split = options.ranges[static_cast<int>(Field::Etp)];
   for (int64_t etp : divisors(ranks)) {
     if (etp > 1 && !(split.bounded() && split.contains(etp)))
@@ -42,20 +49,60 @@ void Family::addExperts(Candidate candidate, std::vector<Candidate> &result) con
   }
 }
 
+namespace {
+
+/// The choices of a field that is the base plan's unless the question frees it.
+template <typename Value>
+std::vector<std::optional<Value>> choices(const std::vector<Value> &free) {
+  if (free.empty())
+    return {std::nullopt};
+  return {free.begin(), free.end()};
+}
+
+bool has(const std::vector<int> &stages, int zero) {
+  return std::find(stages.begin(), stages.end(), zero) != stages.end();
+}
+
+} // namespace
+
 std::vector<Candidate> Family::batches(const Candidate &mesh) const {
   std::vector<Candidate> result;
   if (options.globalBatch % mesh.dp != 0)
     return result;
-  for (int sp = 0; sp <= (mesh.tp > 1 ? 1 : 0); ++sp)
+  Candidate candidate = mesh;
+  const auto addSizes = [&] {
     for (int64_t micro : divisors(options.globalBatch / mesh.dp)) {
-      if (!allows(Field::Sp, sp) || !allows(Field::MicroBatch, micro) ||
-          (mesh.sp && sp == 0)) // experts need it
+      if (!allows(Field::MicroBatch, micro))
         continue;
-      Candidate candidate = mesh;
-      candidate.sp = sp == 1;
       candidate.microBatch = micro;
       result.push_back(candidate);
     }
+  };
+  for (int sp = 0; sp <= (mesh.tp > 1 ? 1 : 0); ++sp) {
+    if (!allows(Field::Sp, sp) || (mesh.sp && sp == 0)) // experts need it
+      continue;
+    candidate.sp = sp == 1;
+    for (CpKind kind : mesh.cp > 1 ? options.cpKinds
+                                   : std::vector<CpKind>{CpKind::P2P}) {
+      if (mesh.cp > 1 &&
+          !allows(Field::CpKind, static_cast<int64_t>(kind)))
+        continue;
+      candidate.cpKind = kind;
+      for (MeshOrder order :
+           mesh.pp > 1 && mesh.dp > 1 &&
+                   (mesh.cp * mesh.tp) % options.nodeRanks != 0
+               ? options.orders
+               : std::vector<MeshOrder>{MeshOrder::PpDp}) {
+        if (!allows(Field::Order, static_cast<int64_t>(order)))
+          continue;
+        candidate.order = order;
+        for (std::optional<Narrow> products : choices(options.products)) {
+          candidate.products = products;
+          addSizes();
+        }
+      }
+    }
+  }
   return result;
 }
 
@@ -65,24 +112,31 @@ std::vector<Candidate> Family::states(const Candidate &batch) const {
   std::vector<Candidate> result;
   const int64_t microbatches =
       options.globalBatch / (batch.dp * batch.microBatch);
-  const auto add = [&](int zero, ScheduleKind schedule, int64_t chunks) {
+  const bool hosts = allows(Field::Offload, 1);
+  Candidate candidate = batch;
+  const auto add = [&](ScheduleKind schedule, int64_t chunks) {
     if (!allows(Field::Chunks, chunks) ||
         !scheduleProblem(schedule, batch.pp, chunks, microbatches).empty())
       return;
-    Candidate candidate = batch;
-    candidate.zero = zero;
     candidate.schedule = schedule;
     candidate.chunks = chunks;
-    result.push_back(candidate);
+    for (std::optional<DType> gradients : choices(options.gradients)) {
+      candidate.gradients = gradients;
+      for (bool offload : {false, true}) {
+        if (offload ? !hosts || !has(options.offload, candidate.zero)
+                    : !allows(Field::Offload, 0))
+          continue;
+        candidate.offload = offload;
+        result.push_back(candidate);
+      }
+    }
   };
-  for (int zero : batch.pp > 1 ? options.zeroUnderPipeline : options.zero) {
-    if (!allows(Field::Zero, zero) || (zero > 0 && batch.dp == 1))
-      continue;
+  const auto addSchedules = [&] {
     if (batch.pp == 1) {
       if (allows(Field::Schedule,
                  static_cast<int64_t>(ScheduleKind::OneFOneB)))
-        add(zero, ScheduleKind::OneFOneB, 1);
-      continue;
+        add(ScheduleKind::OneFOneB, 1);
+      return;
     }
     for (ScheduleKind schedule : options.schedules) {
       if (!allows(Field::Schedule, static_cast<int64_t>(schedule)))
@@ -92,7 +146,23 @@ std::vector<Candidate> Family::states(const Candidate &batch) const {
            chunks <= range.most &&
            stageCount(schedule, batch.pp, chunks) <= options.layers;
            ++chunks)
-        add(zero, schedule, chunks);
+        add(schedule, chunks);
+    }
+  };
+  for (int zero : batch.pp > 1 ? options.zeroUnderPipeline : options.zero) {
+    if (!allows(Field::Zero, zero) || (zero > 0 && batch.dp * batch.cp == 1))
+      continue;
+    candidate.zero = zero;
+    // Shards over all data ranks, or over groups of them with copies (HSDP).
+    const bool copies =
+        has(options.copies, zero) && batch.ep * batch.etp == 1;
+    for (int64_t ranks : copies ? divisors(batch.dp)
+                                : std::vector<int64_t>{batch.dp}) {
+      if (ranks < batch.dp && ranks == 1 && batch.cp == 1)
+        continue;
+      candidate.zeroRanks = ranks == batch.dp ? 0 : ranks;
+      if (allows(Field::ZeroRanks, candidate.zeroRanks))
+        addSchedules();
     }
   }
   return result;
@@ -164,10 +234,12 @@ int64_t Family::leaves(const Part &part) const {
     }
     return shape.leaves;
   case Depth::Batch: {
-    int64_t sum = 0;
-    for (const Candidate &state : states(c))
-      sum += leaves({state, Depth::State, -1});
-    return sum;
+    const auto [entry, inserted] = leavesOfBatch.try_emplace(
+        {c.dp, c.cp, c.pp, c.ep * c.etp, c.microBatch}, 0);
+    if (inserted)
+      for (const Candidate &state : states(c))
+        entry->second += leaves({state, Depth::State, -1});
+    return entry->second;
   }
   case Depth::Mesh: break;
   }
@@ -197,6 +269,23 @@ Family::Shape &Family::shape(const Candidate &c) const {
   for (size_t n = 1; n < count; ++n)
     shape.aboveSum[n] = shape.aboveSum[n - 1] + shape.above[n];
   return shape;
+}
+
+void allow(SearchOptions &options, Framework framework,
+           const Hardware &hardware) {
+  const FrameworkFacts &facts = factsOf(framework);
+  options.zero = facts.zero;
+  options.zeroUnderPipeline = facts.zeroUnderPipeline;
+  options.schedules = facts.schedules;
+  options.cpKinds = facts.cpKinds;
+  options.contextUnderPipeline = facts.contextUnderPipeline;
+  options.copies = facts.copies;
+  options.offload =
+      hardware.host.known() ? facts.offload : std::vector<int>{};
+  options.nodeRanks = hardware.ranksPerNode();
+  options.orders = hardware.nodes > 1
+                       ? facts.orders
+                       : std::vector<MeshOrder>{MeshOrder::PpDp};
 }
 
 } // namespace shardwright::cost

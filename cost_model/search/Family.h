@@ -9,6 +9,7 @@
 
 #include "cost_model/search/Search.h"
 
+#include <array>
 #include <map>
 #include <vector>
 
@@ -59,6 +60,8 @@ private:
   const SearchOptions &options;
   /// By number of stages and whether the split is even.
   mutable std::map<std::pair<int64_t, bool>, Shape> shapes;
+  /// Leaves under Depth::Batch, by what of a candidate they depend on.
+  mutable std::map<std::array<int64_t, 5>, int64_t> leavesOfBatch;
 };
 
 } // namespace shardwright::cost

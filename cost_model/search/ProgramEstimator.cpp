@@ -40,11 +40,13 @@ class ProgramEstimator::State {
 public:
   State(const Program &program, const Hardware &hardware,
         const Profile &profile, const Plan &base, Framework framework,
-        const std::vector<ScheduleKind> &schedules)
-      : framework(framework), schedules(schedules), program(program), hardware(hardware), profile(profile), base(base),
-        policies(searchedPolicies(program)),
+        const std::vector<ScheduleKind> &schedules,
+        const std::vector<DType> &gradients, bool offloads)
+      : framework(framework), schedules(schedules), gradients(gradients),
+        offloads(offloads), program(program), hardware(hardware),
+        profile(profile), base(base), policies(searchedPolicies(program)),
         bounds(program, hardware, profile, base, policies, schedules,
-               cache) {
+               gradients, offloads, cache) {
     layerKinds = std::count_if(program.kinds.begin(), program.kinds.end(),
                                isLayer);
   }
@@ -127,6 +129,8 @@ public:
 
   const Framework framework;
   const std::vector<ScheduleKind> schedules;
+  const std::vector<DType> gradients;
+  const bool offloads;
   const Program &program;
   const Hardware &hardware;
   const Profile &profile;
@@ -143,9 +147,11 @@ ProgramEstimator::ProgramEstimator(const Program &program,
                                    const Hardware &hardware,
                                    const Profile &profile, const Plan &base,
                                    Framework framework,
-                                   const std::vector<ScheduleKind> &schedules)
+                                   const std::vector<ScheduleKind> &schedules,
+                                   const std::vector<DType> &gradients,
+                                   bool offloads)
     : state(std::make_unique<State>(program, hardware, profile, base, framework,
-                                    schedules)) {}
+                                    schedules, gradients, offloads)) {}
 
 ProgramEstimator::~ProgramEstimator() = default;
 
@@ -163,6 +169,12 @@ ProgramEstimator::check(const Candidate &candidate, Depth depth) const {
   std::vector<Violation> violations =
       checkPlan(state->program, lawful, ModelCheck::NameOnly,
                 state->framework);
+  if (depth == Depth::Mesh) // cpKind is not chosen yet
+    std::erase_if(violations, [](const Violation &violation) {
+      return violation.id == Diag::heads_divisible_by_cp ||
+             violation.id == Diag::ring_sees_all ||
+             violation.id == Diag::cp_of_framework;
+    });
   // Once each: a rule of stages would be told of every stage.
   std::vector<Violation> once;
   for (Violation &violation : violations)
@@ -255,7 +267,8 @@ std::unique_ptr<Estimator> ProgramEstimator::another() const {
   return std::make_unique<ProgramEstimator>(state->program, state->hardware,
                                             state->profile, state->base,
                                             state->framework,
-                                            state->schedules);
+                                            state->schedules,
+                                            state->gradients, state->offloads);
 }
 
 } // namespace shardwright::cost

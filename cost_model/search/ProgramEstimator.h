@@ -21,12 +21,23 @@ std::vector<Recompute> searchedPolicies(const Program &program);
 class ProgramEstimator : public Estimator {
 public:
   /// `base` gives names, digests, dtypes, global batch and sequence of plans;
-  /// no plan has another schedule than `schedules` (or 1F1B of one stage).
+  /// no plan has another schedule than `schedules` (or 1F1B of one stage), or
+  /// gradients of another type than `gradients` (or base's); with `offloads` an
+  /// optimizer may live on the host.
   ProgramEstimator(const Program &program, const Hardware &hardware,
                    const Profile &profile, const Plan &base,
                    Framework framework = Framework::Native,
                    const std::vector<ScheduleKind> &schedules =
-                       SearchOptions().schedules);
+                       SearchOptions().schedules,
+                   const std::vector<DType> &gradients = {},
+                   bool offloads = false);
+  /// The same of a search's space.
+  ProgramEstimator(const Program &program, const Hardware &hardware,
+                   const Profile &profile, const Plan &base,
+                   Framework framework, const SearchOptions &options)
+      : ProgramEstimator(program, hardware, profile, base, framework,
+                         options.schedules, options.gradients,
+                         !options.offload.empty()) {}
   ~ProgramEstimator() override;
 
   Plan plan(const Candidate &candidate) const override;

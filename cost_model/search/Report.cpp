@@ -116,6 +116,9 @@ std::string planText(const Program &program, const Plan &plan) {
   std::vector<std::string> parts = {std::to_string(plan.tp) + " TP",
                                     std::to_string(plan.pp) + " PP",
                                     std::to_string(plan.dp) + " DP"};
+  if (plan.cp > 1)
+    parts.push_back(std::to_string(plan.cp) + " CP (" +
+                    std::string(name(plan.cpKind)) + ")");
   if (plan.ep > 1)
     parts.push_back(std::to_string(plan.ep) + " EP");
   if (plan.etp > 1)
@@ -123,7 +126,19 @@ std::string planText(const Program &program, const Plan &plan) {
   if (plan.sp)
     parts.push_back("SP");
   if (plan.zero > 0)
-    parts.push_back("ZeRO-" + std::to_string(plan.zero));
+    parts.push_back("ZeRO-" + std::to_string(plan.zero) +
+                    (plan.zeroRanks > 0
+                         ? " over " + std::to_string(zeroDegree(plan)) +
+                               " ranks, copied"
+                         : ""));
+  if (plan.offloadOptimizer)
+    parts.push_back("optimizer on the host");
+  if (plan.order == MeshOrder::DpPp)
+    parts.push_back("pipelines inside of DP");
+  if (plan.dtypes.products != Narrow::None)
+    parts.push_back(std::string(name(plan.dtypes.products)) + " products");
+  if (plan.dtypes.grad != DType::F32 && plan.dtypes.compute == DType::BF16)
+    parts.push_back(std::string(name(plan.dtypes.grad)) + " gradients");
   parts.push_back("microbatch " + std::to_string(plan.microBatch) + " x " +
                   std::to_string(plan.microbatches()));
   if (plan.pp > 1)
@@ -157,7 +172,15 @@ std::string plansTable(const Program &program,
                               Align::Right, Align::Left,  Align::Left,
                               Align::Left,  Align::Right, Align::Right,
                               Align::Right, Align::Right, Align::Left};
+  const bool parts =
+      std::any_of(plans.begin(), plans.end(), [](const RankedPlan &ranked) {
+        return ranked.plan.cp > 1;
+      });
   const bool experts = program.experts > 0;
+  if (parts) {
+    names.insert(names.begin() + 4, "cp");
+    sides.insert(sides.begin() + 4, Align::Left);
+  }
   if (experts) {
     names.insert(names.begin() + 4, "ep");
     sides.insert(sides.begin() + 4, Align::Right);
@@ -189,6 +212,10 @@ std::string plansTable(const Program &program,
         groupedText(std::llround(ranked.estimate.tokensPerSecondPerGpu)),
         bytesText(ranked.memory),
         note};
+    if (parts)
+      row.insert(row.begin() + 4,
+                 std::to_string(plan.cp) +
+                     (plan.cp > 1 ? " " + std::string(name(plan.cpKind)) : ""));
     if (experts)
       row.insert(row.begin() + 4, std::to_string(plan.ep));
     table.add(row);
@@ -281,6 +308,7 @@ std::string rejectedTable(const SearchResult &result, Bytes limit, size_t most) 
   auto add = [&](const RejectedFamily &family, const std::string &why) {
     table.add({std::to_string(family.tp), std::to_string(family.pp),
                std::to_string(family.dp) +
+                   (family.cp > 1 ? ", cp " + std::to_string(family.cp) : "") +
                    (family.ep > 1 ? ", ep " + std::to_string(family.ep) : "") +
                        (family.etp > 1 ? ", etp " + std::to_string(family.etp)
                                        : ""),

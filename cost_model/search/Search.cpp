@@ -45,17 +45,21 @@ std::vector<LegalMesh> legalMeshes(const Estimator &estimator,
   for (const Candidate &mesh : family.meshes()) {
     LegalMesh legal{mesh, {}, estimator.check(mesh, Depth::Mesh), 0};
     if (legal.violations.empty()) {
-      // Batches that differ in microBatch alone break the same rules.
-      bool known = false, lawful = false, sp = false;
+      // Batches that differ in microBatch alone break the same rules, unless
+      // their tokens have to fill the tiles of narrow products.
+      bool known = false, lawful = false;
+      Candidate last;
       for (const Candidate &batch : family.batches(mesh)) {
-        if (!known || batch.sp != sp) {
+        if (batch.products.value_or(Narrow::None) == Narrow::None)
+          last.microBatch = batch.microBatch;
+        if (!known || batch != last) {
           std::vector<Violation> violations =
               estimator.check(batch, Depth::Batch);
           lawful = violations.empty();
           if (legal.violations.empty())
             legal.violations = std::move(violations);
           known = true;
-          sp = batch.sp;
+          last = batch;
         }
         if (!lawful)
           continue;
@@ -365,7 +369,8 @@ private:
   /// Parts that share layers go to one thread, whose estimator knows them.
   size_t threadOf(const Candidate &c) const {
     const int64_t key = ((c.tp * 31 + c.microBatch) * 31 + c.ep) * 31 + c.etp +
-                        (c.sp ? 17 : 0) + c.cp * 7;
+                        (c.sp ? 17 : 0) + c.cp * 7 +
+                        static_cast<int64_t>(c.cpKind) * 3;
     return static_cast<size_t>(key) % workers.size();
   }
 
@@ -454,7 +459,8 @@ private:
       auto listed = [&](const RankedPlan &plan) {
         const Plan &p = plan.plan;
         const Candidate &m = mesh.mesh;
-        return p.tp == m.tp && p.pp == m.pp && p.ep == m.ep && p.etp == m.etp;
+        return p.tp == m.tp && p.pp == m.pp && p.ep == m.ep &&
+               p.etp == m.etp && p.cp == m.cp;
       };
       if (std::any_of(result.plans.begin(), result.plans.end(), listed))
         continue;
@@ -462,7 +468,7 @@ private:
       RejectedFamily rejected{Reject::Memory, mesh.mesh.dp, mesh.mesh.tp,
                               mesh.mesh.pp,   mesh.leaves,  mesh.violations,
                               Seconds(),      {},           {},
-                              mesh.mesh.ep,   mesh.mesh.etp};
+                              mesh.mesh.ep,   mesh.mesh.etp, mesh.mesh.cp};
       if (mesh.batches.empty()) {
         if (mesh.violations.empty()) // the question's own ranges left nothing
           continue;

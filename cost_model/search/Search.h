@@ -29,8 +29,8 @@ public:
   /// the values that `candidate` holds, layers split evenly.
   virtual Plan plan(const Candidate &candidate) const = 0;
   /// Rules that the plan breaks, of fields of `depth` (Mesh or Batch) or less.
-  /// They do not depend on which divisor microBatch is, and every completion of
-  /// a legal part is legal.
+  /// Without narrow `products` they do not depend on which divisor microBatch is;
+  /// every completion of a part that is legal at Batch is legal.
   virtual std::vector<Violation> check(const Candidate &candidate,
                                        Depth depth) const = 0;
   /// Memory of the fullest rank of a complete candidate.
@@ -68,6 +68,15 @@ struct SearchOptions {
   std::vector<int> zeroUnderPipeline = {0, 1};
   std::vector<ScheduleKind> schedules = {ScheduleKind::OneFOneB,
                                          ScheduleKind::GPipe};
+  std::vector<CpKind> cpKinds;      ///< none: cp is 1
+  bool contextUnderPipeline = true; ///< cp > 1 with pp > 1
+  std::vector<int> copies;  ///< ZeRO stages whose shards may have copies (HSDP)
+  std::vector<int> offload; ///< ZeRO stages whose optimizer the host may have
+  std::vector<MeshOrder> orders = {MeshOrder::PpDp};
+  /// Ranks of a node: what fills nodes inside of dp and pp has one order.
+  int64_t nodeRanks = 1;
+  std::vector<Narrow> products; ///< none: the base plan's
+  std::vector<DType> gradients; ///< none: the base plan's
   Bytes memoryLimit;        ///< a plan fits if every stage needs less
   int64_t top = 1;          ///< plans wanted
   /// List only the best of the plans that differ in nothing but recomputation
@@ -89,7 +98,7 @@ struct RankedPlan {
   bool before(const RankedPlan &other) const;
 };
 
-/// Why no plan of a family (one mesh dp x tp x pp) is among the best.
+/// Why no plan of a family (one mesh dp x tp x pp x cp) is among the best.
 enum class Reject {
   Rule,   ///< breaks rules of the model or the batch
   Memory, ///< no plan of it fits
@@ -106,7 +115,7 @@ struct RejectedFamily {
   Seconds bound;
   std::optional<Candidate> best;
   std::optional<Seconds> bestTime;
-  int64_t ep = 1, etp = 1;
+  int64_t ep = 1, etp = 1, cp = 1;
 };
 
 struct SearchCounters {
@@ -125,6 +134,11 @@ struct SearchResult {
   SearchCounters counters;
   Seconds openBound; ///< unless proven: no plan that is open takes less
 };
+
+/// All that `framework` runs on `hardware`, but products and gradients, whose
+/// types a question chooses. Orders differ only between nodes.
+void allow(SearchOptions &options, Framework framework,
+           const Hardware &hardware);
 
 SearchResult search(const Estimator &estimator, const SearchOptions &options);
 

@@ -35,13 +35,16 @@ StageBounds::StageBounds(const Program &program, const Hardware &hardware,
                          const Profile &profile, const Plan &base,
                          const std::vector<Recompute> &policies,
                          const std::vector<ScheduleKind> &schedules,
+                         const std::vector<DType> &gradients, bool offloads,
                          EstimateCache &cache)
     : program(program), hardware(hardware), profile(profile), base(base),
-      policies(policies), cache(cache) {
+      policies(policies), cache(cache), offloads(offloads) {
+  for (DType type : gradients)
+    if (!leastGradient || byteWidth(type) < byteWidth(*leastGradient))
+      leastGradient = type;
   for (ScheduleKind kind : schedules) {
     chunked = chunked || chunksOf(kind).most > 1;
-    besides = besides || kind == ScheduleKind::DualPipe ||
-              kind == ScheduleKind::DualPipeV;
+    besides = besides || runsBeside(kind);
     joined = joined && !splitsBackward(kind);
   }
   for (size_t i = 0; i < program.kinds.size(); ++i)
@@ -66,9 +69,10 @@ StageBounds::StageBounds(const Program &program, const Hardware &hardware,
 }
 
 double StageBounds::meshTime(const Candidate &c) const {
+  const NarrowRate narrow =
+      narrowRate(hardware.device, c.products.value_or(base.dtypes.products));
   const double rate = arithmeticRate(hardware.device, base.dtypes.compute) *
-                      std::max({1.0, profile.narrow.speedup,
-                                profile.narrow.perEnergy});
+                      std::max({1.0, narrow.speedup, narrow.perEnergy});
   return flops * static_cast<double>(base.globalBatch) /
          (rate * static_cast<double>(c.dp * c.tp * c.pp * c.cp));
 }
@@ -82,8 +86,7 @@ StageBounds::Cost StageBounds::costOf(const Plan &plan, int kind,
   cost.backward = (layer.dataGradAll() + layer.weightGrad).count();
   cost.compute =
       (layer.forward + layer.dataGrad + layer.weightGrad).count();
-  if (plan.schedule == ScheduleKind::DualPipe ||
-      plan.schedule == ScheduleKind::DualPipeV) {
+  if (runsBeside(plan.schedule)) {
     // A forward beside a backward hides the exchanges of both.
     cost.forward -= layer.forwardExchange.count();
     cost.backward -= layer.backwardExchange.count();
@@ -106,6 +109,21 @@ StageBounds::Cost StageBounds::costOf(const Plan &plan, int kind,
   return cost;
 }
 
+/// What a framework keeps at least of what the arena saves: what runs again it
+/// does not keep, and inputs of narrow products it may keep narrow.
+double StageBounds::leastSaved(const Plan &plan, const LayerMemory &memory,
+                               Recompute policy) const {
+  double bytes = static_cast<double>(memory.saved.count());
+  if (policy == Recompute::Full)
+    return bytes;
+  for (const SavedPart &part : memory.parts)
+    if (profile.redoes(part.label))
+      bytes -= static_cast<double>(part.bytes.count());
+    else if (plan.dtypes.products != Narrow::None)
+      bytes += std::min(0.0, static_cast<double>(part.narrow.count()));
+  return std::max(0.0, bytes);
+}
+
 const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
   Candidate key = c;
   key.fullLayers = -1;
@@ -114,7 +132,10 @@ const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
   if (depth < Depth::Policy)
     key.recompute = Recompute::None;
   if (depth < Depth::State) {
-    key.zero = c.dp > 1 ? 1 : 0;
+    key.zero = c.dp * c.cp > 1 ? 1 : 0;
+    key.zeroRanks = 0;
+    key.offload = false;
+    key.gradients = leastGradient;
     key.schedule = besides && c.pp > 1 ? ScheduleKind::DualPipeV
                                        : ScheduleKind::OneFOneB;
     key.chunks = 1;
@@ -133,7 +154,8 @@ const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
   const StageClock clock(hardware, profile, plan);
   const auto stateOf = [&](int kind) {
     const ParameterBlock &block = cache.block(program, plan, kind);
-    return heldState(plan.zero, static_cast<double>(block.elements),
+    return heldState(plan.dtypes, plan.offloadOptimizer, plan.zero,
+                     static_cast<double>(block.elements),
                      static_cast<double>(block.stateElements));
   };
   StageWork mean; // elements of all stages, then of the mean one
@@ -152,19 +174,16 @@ const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
     layer.count = static_cast<double>(before[k].back());
     layer.plain = costOf(plan, kind, Recompute::None);
     layer.policy = layer.plain;
-    const LayerMemory &plain = cache.memory(program, plan, kind, Recompute::None);
-    layer.savedPlain = layer.savedPolicy =
-        static_cast<double>(plain.saved.count());
-    layer.workspace = static_cast<double>(plain.workspace.count());
-    const auto take = [&](Recompute policy) {
-      const LayerMemory &memory = cache.memory(program, plan, kind, policy);
-      layer.savedPolicy = static_cast<double>(memory.saved.count());
-      layer.workspace = std::min(
-          layer.workspace, static_cast<double>(memory.workspace.count()));
-    };
-    if (depth == Depth::Policy) {
+    if (depth == Depth::Policy) { // before, nothing asks what layers hold
+      const LayerMemory &plain =
+          cache.memory(program, plan, kind, Recompute::None);
+      const LayerMemory &memory =
+          cache.memory(program, plan, kind, key.recompute);
       layer.policy = costOf(plan, kind, key.recompute);
-      take(key.recompute);
+      layer.savedPlain = leastSaved(plan, plain, Recompute::None);
+      layer.savedPolicy = leastSaved(plan, memory, key.recompute);
+      layer.workspace =
+          static_cast<double>(std::min(plain.workspace, memory.workspace).count());
     } else {
       for (Recompute policy : policies)
         layer.plain = Cost::least(layer.plain, costOf(plan, kind, policy));
@@ -296,9 +315,8 @@ double StageBounds::chunkedTime(const Site &site, const Candidate &c) const {
                               counts[static_cast<size_t>(stage)]));
     from += counts[static_cast<size_t>(stage)];
   }
-  const double passes =
-      site.microbatches *
-      (c.schedule == ScheduleKind::DualPipe ? 0.5 : 1.0);
+  const double passes = static_cast<double>(chunkMicrobatches(
+      c.schedule, static_cast<int64_t>(site.microbatches)));
   double pipeline = 0, compute = -1, reduce = -1, before = 0;
   for (int64_t rank = 0; rank < c.pp; ++rank) {
     Cost own;
@@ -306,7 +324,7 @@ double StageBounds::chunkedTime(const Site &site, const Candidate &c) const {
       own.add(costs[static_cast<size_t>(
                   stageAt(c.schedule, c.pp, {rank, chunk}))],
               1);
-    const bool oneWay = c.schedule != ScheduleKind::DualPipe;
+    const bool oneWay = stageOwners(c.schedule) == 1;
     pipeline = std::max(pipeline, passes * own.all() + (oneWay ? before : 0));
     if (oneWay) // forwards; backwards too where both gradients come first
       before += splitsBackward(c.schedule)
@@ -384,23 +402,28 @@ double StageBounds::time(const Candidate &c, Depth depth) {
   return splitTime(site, weakest);
 }
 
-double StageBounds::heldState(int zero, double elements,
-                              double stateElements) const {
+double StageBounds::heldState(const DTypes &dtypes, bool host, int zero,
+                              double elements, double stateElements) const {
   const StateBytes<double> state =
-      stateBytes(base.dtypes, zero, elements, stateElements);
-  return zero >= 3 && profile.masterIsParameter
-             ? state.total() - state.parameters
-             : state.total();
+      stateBytes(dtypes, zero, elements, stateElements);
+  return state.gradients + (host ? 0 : state.optimizer) +
+         (zero >= 3 && profile.masterIsParameter ? 0 : state.parameters);
 }
 
 double StageBounds::meshBytes(const Candidate &c, Depth depth) const {
   const double dp = static_cast<double>(c.dp), pp = static_cast<double>(c.pp);
   const double tp = static_cast<double>(c.tp * c.cp);
-  const int zero = depth < Depth::State ? 3 : c.zero;
+  const bool free = depth < Depth::State;
+  const int zero = free ? 3 : c.zero;
+  DTypes dtypes = base.dtypes;
+  dtypes.grad = (free ? leastGradient : c.gradients).value_or(dtypes.grad);
+  const bool host = free ? offloads : c.offload;
   const auto bytesOf = [&](double parameters, double split) {
-    const double shards = zero >= 1 ? std::max(1.0, dp * tp / split) : 1.0;
+    double shards = zero >= 1 ? std::max(1.0, dp * tp / split) : 1.0;
+    if (!free && c.zeroRanks > 0)
+      shards = std::min(shards, static_cast<double>(c.zeroRanks * c.cp));
     const double elements = parameters / split / pp;
-    return heldState(zero, elements, elements / shards);
+    return heldState(dtypes, host, zero, elements, elements / shards);
   };
   double bytes =
       bytesOf(elements, static_cast<double>(c.tp)) +

@@ -28,7 +28,9 @@ public:
   StageBounds(const Program &program, const Hardware &hardware,
               const Profile &profile, const Plan &base,
               const std::vector<Recompute> &policies,
-              const std::vector<ScheduleKind> &schedules, EstimateCache &cache);
+              const std::vector<ScheduleKind> &schedules,
+              const std::vector<DType> &gradients, bool offloads,
+              EstimateCache &cache);
 
   /// From the flops alone, before any layer is priced.
   double meshTime(const Candidate &c) const;
@@ -43,7 +45,8 @@ public:
 
 private:
   /// Bytes of what stateBytes says, less parameters that are their master.
-  double heldState(int zero, double elements, double stateElements) const;
+  double heldState(const DTypes &dtypes, bool host, int zero, double elements,
+                   double stateElements) const;
   /// Seconds of one microbatch on a layer or a stage.
   struct Cost {
     double forward = 0, backward = 0; ///< with what shows of transfers
@@ -76,6 +79,8 @@ private:
     double excess = 0;      ///< of the slowest device over the mean
     double microbatches = 1;
   };
+  double leastSaved(const Plan &plan, const LayerMemory &memory,
+                    Recompute policy) const;
   const Site &site(const Candidate &c, Depth depth);
   Cost costOf(const Plan &plan, int kind, Recompute policy);
 
@@ -111,6 +116,9 @@ private:
   const Plan base;
   const std::vector<Recompute> policies;
   EstimateCache &cache;
+  /// The narrowest that is free; none if the base plan's type is fixed.
+  std::optional<DType> leastGradient;
+  bool offloads = false; ///< some optimizer may live on the host
   bool chunked = false;  ///< some schedule lets a rank run several stages
   bool joined = true;    ///< in all, both gradients of a layer come together
   bool besides = false;  ///< some runs a forward beside a backward

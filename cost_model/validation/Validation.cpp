@@ -2,6 +2,7 @@
 #include "cost_model/validation/Validation.h"
 #include "cost_model/hardware/Imbalance.h"
 #include "cost_model/rules/Rules.h"
+#include "cost_model/hardware/Kernel.h"
 #include "cost_model/validation/Measured.h"
 #include "cost_model/validation/RunLayout.h"
 
@@ -282,14 +283,13 @@ std::string unsupportedReason(const ValidationRow &row) {
     return "latent attention of unstated size";
   if (row.model.mtpLayers > 1)
     return "more than one multi-token prediction module";
-  if (row.model.sequence % row.cp != 0)
-    return "context parallelism of uneven parts";
   if (row.model.family == "qwen3-next")
     return "linear attention";
   if (row.precision != "bf16" && row.precision != "fp16" &&
       row.precision != "fp8" && row.precision != "fp4")
     return "precision " + row.precision;
-  if (row.zeroGroup > 0 && row.dp * row.cp % row.zeroGroup != 0)
+  if (row.zeroGroup > 0 && (row.dp * row.cp % row.zeroGroup != 0 ||
+                            row.zeroGroup % row.cp != 0))
     return "optimizer state sharded over ranks that do not divide the data axis";
   if (row.recompute != "none" && row.recompute != "selective" &&
       row.recompute != "full")
@@ -336,17 +336,15 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   if (!readProfile(shippedProfile(profile), profile, result.profile, failure))
     return failure.messages.front();
   chooseAttention(row.attentionKernel, result.profile);
+  Narrow narrow = Narrow::None;
   if (row.precision == "fp8" || row.precision == "fp4") {
-    const GemmCurve &gemm = result.hardware.device.gemm;
     const bool block = row.fp8Recipe.find("block") != std::string::npos ||
                        row.fp8Recipe.find("mx") != std::string::npos;
-    result.profile.narrow = row.precision == "fp4" ? gemm.fp4Block
-                            : block                ? gemm.fp8Block
-                                                   : gemm.fp8Tensor;
-    if (result.profile.narrow.speedup == 0)
+    narrow = row.precision == "fp4" ? Narrow::Fp4Block
+             : block                ? Narrow::Fp8Block
+                                    : Narrow::Fp8;
+    if (narrowRate(result.hardware.device, narrow).speedup == 0)
       return "precision " + row.precision + " on " + row.gpu;
-    // Read 16 bits, write 8 bits twice (4 and 8 bits for fp4, and scales).
-    result.profile.quantizeBytes = 4;
   }
   result.profile.graphs = graphsOf(row.cudaGraph);
   result.profile.redoneLabels = redoneLabels(row.recomputeText);
@@ -372,7 +370,9 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   Plan &plan = result.plan;
   plan.modelName = program.name;
   plan.clusterName = result.hardware.name;
-  plan.dp = row.dp * row.cp;
+  plan.dp = row.dp;
+  plan.cp = row.cp;
+  plan.cpKind = factsOf(result.profile.framework).cpKinds.front();
   plan.tp = row.tp;
   plan.pp = row.pp;
   plan.ep = row.ep;
@@ -381,8 +381,8 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   plan.sp = row.sp;
   plan.zero = row.zero;
   if (row.zero > 0 && row.zeroGroup < row.dp * row.cp)
-    plan.zeroRanks = row.zeroGroup;
-  plan.globalBatch = row.globalBatch * row.cp;
+    plan.zeroRanks = row.zeroGroup / row.cp;
+  plan.globalBatch = row.globalBatch;
   plan.microBatch = row.microBatch;
   plan.sequence = program.sequence;
   plan.dtypes = result.profile.dtypes;
@@ -403,7 +403,7 @@ std::string validationCase(const ValidationRow &row, const Program &program,
       checkPlan(program, plan, ModelCheck::NameOnly);
   if (!violations.empty())
     return "plan that breaks rule " + violations.front().rule;
-  plan.sequenceParts = row.cp;
+  plan.dtypes.products = narrow; // whose tiles published runs did not all fill
   return "";
 }
 
@@ -435,8 +435,7 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
     outcome.unsupported = unsupportedReason(row);
     ValidationCase input;
     if (outcome.unsupported.empty()) {
-      ValidationModel model = row.model;
-      model.sequence /= row.cp; // a rank's part
+      const ValidationModel &model = row.model;
       auto found = programs.find(model);
       if (found == programs.end()) {
         Program program;

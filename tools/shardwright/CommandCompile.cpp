@@ -57,7 +57,14 @@ bool makePlan(const CompileFlags &flags, Streams streams, std::string &text,
     return true;
   }
   SearchAnswer found;
-  if (!answer(question, flags.question, flags.search, streams, found, failure))
+  SearchFlags search = flags.search;
+  // More is planned, not compiled yet; who asks for it is told so.
+  if (std::none_of(search.fix.begin(), search.fix.end(),
+                   [](const std::string &text) {
+                     return text.find("cp=") != std::string::npos;
+                   }))
+    search.fix.emplace_back("cp=1");
+  if (!answer(question, flags.question, search, streams, found, failure))
     return false;
   if (found.result.plans.empty()) {
     failure = whyNothing(question, found);

@@ -102,7 +102,7 @@ std::vector<Sensitivity> sensitivities(const Question &question,
       knob.scale(hardware, 1 + change);
       const ProgramEstimator estimator(question.model.program, hardware,
                                        question.profile, question.base,
-                                       question.framework, options.schedules);
+                                       question.framework, options);
       const SearchResult best = search(estimator, options);
       if (best.plans.empty())
         continue;

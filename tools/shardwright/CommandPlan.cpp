@@ -72,8 +72,7 @@ void printBasis(const Question &question, std::ostream &out) {
       << "FLOP/s with causal attention pairs and logits counted once\n"
       << "searched: what " << name(question.framework) << " ("
       << factsOf(question.framework).version
-      << ") runs; --runs-on asks for another framework's plans\n"
-      << "not searched: context parallelism\n";
+      << ") runs; --runs-on asks for another framework's plans\n";
   if (question.profile.name == "native")
     out << "profile native: the program that `compile` emits; what Megatron does "
            "with a plan: --profile megatron-core\n";

@@ -52,6 +52,15 @@ bool parseRecompute(const std::string &text, Recompute &recompute,
   return true;
 }
 
+bool parseCpKind(const std::string &text, CpKind &kind) {
+  for (CpKind known : cpKinds)
+    if (text == name(known)) {
+      kind = known;
+      return true;
+    }
+  return false;
+}
+
 bool parseDTypes(const std::string &text, DTypes &dtypes) {
   if (text == "bf16")
     dtypes = DTypes();
@@ -90,6 +99,11 @@ constexpr Spelling spellings[] = {
     {"pp", Field::Pp},
     {"ep", Field::Ep},
     {"etp", Field::Etp},
+    {"cp", Field::Cp},
+    {"cp_kind", Field::CpKind},
+    {"zero_ranks", Field::ZeroRanks},
+    {"offload", Field::Offload},
+    {"order", Field::Order},
     {"sp", Field::Sp},
     {"zero", Field::Zero},
     {"microbatch", Field::MicroBatch},
@@ -115,14 +129,6 @@ public:
       return complain(text, "expected field=value, such as tp=8");
     std::string key = text.substr(0, equals);
     std::string value = text.substr(equals + 1);
-    // An axis that plans name and this search does not cut yet.
-    if (key == "cp") {
-      int64_t one = 0;
-      if (!parseInteger(value, one) || one != 1)
-        complain(text, "only " + key + "=1 is supported",
-                 Diag::unsearched_degree);
-      return;
-    }
     auto found = std::find_if(
         std::begin(spellings), std::end(spellings),
         [&](const Spelling &spelling) { return key == spelling.text; });
@@ -131,7 +137,8 @@ public:
       for (const Spelling &spelling : spellings)
         names.push_back(spelling.text);
       return complain(text, "expected a field of a plan (dp, tp, pp, ep, etp, sp, "
-                            "zero, microbatch, schedule, vp, recompute, first_layers, "
+                            "cp, cp_kind, zero, zero_ranks, offload, order, "
+                            "microbatch, schedule, vp, recompute, first_layers, "
                             "last_layers), but got '" +
                                 key + "'" + nearest(key, names));
     }
@@ -148,6 +155,35 @@ private:
       if (!parseBoolean(value, number))
         return complain(text, "expected on or off, but got '" + value + "'");
       return pin(text, field, number);
+    case Field::Offload:
+      if (!fix)
+        return complain(text, "--max takes fields with a size");
+      if (!parseBoolean(value, number))
+        return complain(text, "expected on or off, but got '" + value + "'");
+      return pin(text, field, number);
+    case Field::Order:
+      if (!fix)
+        return complain(text, "--max takes fields with a size");
+      if (value != "pp-dp" && value != "dp-pp")
+        return complain(text, "expected pp-dp or dp-pp (outer to inner), but "
+                              "got '" + value + "'");
+      return pin(text, field,
+                 static_cast<int64_t>(value == "pp-dp" ? MeshOrder::PpDp
+                                                       : MeshOrder::DpPp));
+    case Field::CpKind: {
+      CpKind kind;
+      if (!fix)
+        return complain(text, "--max takes fields with a size");
+      if (!parseCpKind(value, kind))
+        return complain(text, "expected p2p, all_gather or a2a, but got '" +
+                                  value + "'");
+      return pin(text, field, static_cast<int64_t>(kind));
+    }
+    case Field::ZeroRanks:
+      if (!parseInteger(value, number) || number < 0)
+        return complain(text, "expected 0 (all data ranks) or a number of them, "
+                              "but got '" + value + "'");
+      break;
     case Field::Schedule: {
       ScheduleKind schedule;
       if (!fix)
@@ -177,6 +213,7 @@ private:
     case Field::Pp:
     case Field::Ep:
     case Field::Etp:
+    case Field::Cp:
     case Field::MicroBatch:
     case Field::Chunks:
     case Field::FullLayers:

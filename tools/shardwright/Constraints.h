@@ -16,6 +16,9 @@ namespace shardwright::tools {
 bool parseConstraints(const std::vector<std::string> &texts, bool fix,
                       cost::Ranges &ranges, cost::Failure &failure);
 
+/// "p2p", "all_gather" or "a2a".
+bool parseCpKind(const std::string &text, cost::CpKind &kind);
+
 /// Words of the command line for enums.
 bool parseSchedule(const std::string &text, cost::ScheduleKind &schedule);
 /// "gpipe, 1f1b, ...".

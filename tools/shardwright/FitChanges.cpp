@@ -44,6 +44,8 @@ public:
   std::vector<FitChange> run() {
     recompute();
     zero();
+    offload();
+    context();
     microBatch();
     sequence();
     gpus();
@@ -116,6 +118,32 @@ private:
       const size_t before = found.size();
       if (attempt("ZeRO " + std::to_string(stage), changed,
                   question.cluster.hardware, !first))
+        break;
+      first = first && found.size() == before;
+    }
+  }
+
+  void offload() {
+    Plan changed = plan;
+    changed.offloadOptimizer = true;
+    if (!plan.offloadOptimizer && question.cluster.hardware.host.known())
+      attempt("optimizer on the host", changed, question.cluster.hardware,
+              false);
+  }
+
+  /// Data ranks that work on parts of one sequence instead.
+  void context() {
+    bool first = true;
+    for (int64_t factor = 2; plan.dp % factor == 0; factor *= 2) {
+      Plan changed = plan;
+      changed.dp /= factor;
+      changed.cp *= factor;
+      if (plan.cp == 1)
+        changed.cpKind = factsOf(question.framework).cpKinds.front();
+      setMesh(changed);
+      const size_t before = found.size();
+      if (attempt("cp " + std::to_string(changed.cp) + " of data ranks",
+                  changed, question.cluster.hardware, !first))
         break;
       first = first && found.size() == before;
     }

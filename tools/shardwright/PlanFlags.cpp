@@ -25,8 +25,14 @@ void PlanFlags::add(CLI::App &command) {
   };
   degree("--tp", tp, "Tensor-parallel ranks (default 1)");
   degree("--pp", pp, "Pipeline stages (default 1)");
-  degree("--dp", dp, "Data-parallel ranks (default gpus / (tp * pp))");
-  degree("--ep", ep, "Expert-parallel ranks, among dp * tp (default 1)");
+  degree("--dp", dp, "Data-parallel ranks (default gpus / (tp * pp * cp))");
+  degree("--cp", cp, "Context-parallel ranks, parts of a sequence (default 1)");
+  command
+      .add_option("--cp-kind", cpKind,
+                  "How parts meet: p2p (ring, default), all_gather or a2a "
+                  "(Ulysses)")
+      ->group("Plan");
+  degree("--ep", ep, "Expert-parallel ranks, among dp * cp * tp (default 1)");
   degree("--etp", etp, "Ranks that split one expert (default 1)");
   degree("--micro-batch", microBatch,
          "Sequences per rank and microbatch (default 1)");
@@ -34,6 +40,12 @@ void PlanFlags::add(CLI::App &command) {
       .add_option("--zero", zero,
                   "ZeRO stage: 1 shards optimizer state over dp (default 0)")
       ->check(CLI::Range(int64_t(0), int64_t(3)))
+      ->group("Plan");
+  degree("--zero-ranks", zeroRanks,
+         "Data ranks over which ZeRO shards; others hold copies (default all)");
+  command
+      .add_flag("--offload-optimizer", offload,
+                "Optimizer state in the host's memory, updated there")
       ->group("Plan");
   command.add_flag("--sp", sp, "Sequence parallelism over the tp ranks")
       ->group("Plan");
@@ -56,7 +68,8 @@ void PlanFlags::add(CLI::App &command) {
 }
 
 bool PlanFlags::any() const {
-  return tp || pp || dp || ep || etp || microBatch || zero >= 0 || sp ||
+  return tp || pp || dp || cp || ep || etp || microBatch || zero >= 0 || sp ||
+         zeroRanks || offload || !cpKind.empty() ||
          !recompute.empty() || !schedule.empty() || chunks || !layers.empty();
 }
 
@@ -95,12 +108,19 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   candidate.microBatch = std::max<int64_t>(flags.microBatch, 1);
   candidate.sp = flags.sp && candidate.tp > 1; // else it is a no-op
   candidate.zero = static_cast<int>(std::max<int64_t>(flags.zero, 0));
+  candidate.cp = std::max<int64_t>(flags.cp, 1);
+  candidate.offload = flags.offload;
+  if (!flags.cpKind.empty() && !parseCpKind(flags.cpKind, candidate.cpKind))
+    complain("--cp-kind " + flags.cpKind +
+             ": expected p2p, all_gather or a2a");
 
   const std::string product =
       std::to_string(candidate.tp) + " TP x " + std::to_string(candidate.pp) +
-      " PP";
+      " PP" +
+      (candidate.cp > 1 ? " x " + std::to_string(candidate.cp) + " CP" : "");
   int64_t model = 0; // ranks of one model replica
   if (__builtin_mul_overflow(candidate.tp, candidate.pp, &model) ||
+      __builtin_mul_overflow(model, candidate.cp, &model) ||
       model > int64_t(1) << 31) {
     complain(product + ": too many ranks", Diag::degrees_fill_devices);
     return false;
@@ -111,16 +131,20 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
     gpus = checkedMul(model, std::min(flags.dp, int64_t(1) << 31));
   candidate.dp = flags.dp;
   if (flags.dp == 0 && gpus % model != 0)
-    complain("expected tp * pp to divide the " + std::to_string(gpus) +
+    complain((candidate.cp > 1 ? "expected tp * pp * cp to divide the "
+                               : "expected tp * pp to divide the ") + std::to_string(gpus) +
                  " GPUs, but got " + product + " = " + std::to_string(model),
              Diag::degrees_fill_devices);
   if (flags.dp == 0)
     candidate.dp = std::max<int64_t>(gpus / model, 1);
   else if (flags.dp > gpus / model || flags.dp * model != gpus)
-    complain("expected tp * pp * dp to equal the " + std::to_string(gpus) +
+    complain((candidate.cp > 1 ? "expected tp * pp * cp * dp to equal the "
+                               : "expected tp * pp * dp to equal the ") + std::to_string(gpus) +
                  " GPUs, but got " + product + " x " +
                  std::to_string(flags.dp) + " DP",
              Diag::degrees_fill_devices);
+  if (flags.zeroRanks != candidate.dp) // all of them is no group
+    candidate.zeroRanks = flags.zeroRanks;
   if (!flags.schedule.empty() &&
       !parseSchedule(flags.schedule, candidate.schedule))
     complain("--schedule " + flags.schedule + ": expected one of " +

@@ -16,9 +16,10 @@ namespace shardwright::tools {
 /// The degrees of a plan as flags; 0 and "" mean not given.
 struct PlanFlags {
   int64_t tp = 0, pp = 0, dp = 0, ep = 0, etp = 0;
+  int64_t cp = 0, zeroRanks = 0;
   int64_t microBatch = 0, zero = -1, chunks = 0;
-  bool sp = false;
-  std::string recompute, schedule, layers;
+  bool sp = false, offload = false;
+  std::string cpKind, recompute, schedule, layers;
 
   void add(CLI::App &command);
   bool any() const;

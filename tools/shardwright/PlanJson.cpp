@@ -27,6 +27,7 @@ Json parallelJson(const Program &program, const Plan &plan) {
           {"tp", plan.tp},
           {"pp", plan.pp},
           {"cp", plan.cp},
+          {"cp_kind", plan.cp > 1 ? name(plan.cpKind) : "none"},
           {"ep", plan.ep},
           {"etp", plan.etp},
           {"kv_replicas", plan.kvReplicas},
@@ -34,6 +35,11 @@ Json parallelJson(const Program &program, const Plan &plan) {
           {"vp", plan.chunks},
           {"sp", plan.sp},
           {"zero", plan.zero},
+          {"zero_ranks", zeroDegree(plan)},
+          {"offload", plan.offloadOptimizer ? "optimizer" : "none"},
+          {"order", plan.order == MeshOrder::PpDp ? "pp-dp" : "dp-pp"},
+          {"products", name(plan.dtypes.products)},
+          {"gradients", name(plan.dtypes.grad)},
           {"microbatch", plan.microBatch},
           {"microbatches", plan.microbatches()},
           {"global_batch", plan.globalBatch},
@@ -82,7 +88,7 @@ Json memoryJson(const Plan &plan, const Estimate &estimate) {
     const MemoryParts &parts = stage.memory;
     stages.push_back(
         {{"stage", i},
-         {"rank", static_cast<int64_t>(i) * plan.dp * plan.tp},
+         {"rank", static_cast<int64_t>(i) * pipelineStride(plan)},
          {"total_bytes", stage.total().count()},
          {"parts",
           {{"parameters", parts.parameters.count()},
@@ -100,7 +106,7 @@ Json memoryJson(const Plan &plan, const Estimate &estimate) {
 Json ledgersJson(const Program &program, const Plan &plan) {
   Json ledgers = Json::array();
   for (int64_t stage = 0; stage < plan.pp; ++stage) {
-    Json ledger = {{"stage", stage}, {"rank", stage * plan.dp * plan.tp}};
+    Json ledger = {{"stage", stage}, {"rank", stage * pipelineStride(plan)}};
     ledger.update(
         Json::parse(ledgerJson(predictLedger(program, plan, stage))));
     ledgers.push_back(std::move(ledger));
@@ -139,6 +145,8 @@ Json rejectedJson(const SearchResult &result) {
                   {"pp", family.pp},
                   {"reason", name(family.reject)},
                   {"plans", family.plans}};
+    if (family.cp > 1)
+      entry["cp"] = family.cp;
     if (family.ep > 1)
       entry["ep"] = family.ep;
     if (family.etp > 1)

@@ -1,5 +1,6 @@
 #include "tools/shardwright/Question.h"
 
+#include "cost_model/hardware/Kernel.h"
 #include "cost_model/search/ProgramEstimator.h"
 #include "cost_model/search/Report.h"
 #include "tools/shardwright/Constraints.h"
@@ -61,6 +62,17 @@ void QuestionFlags::addMachineless(CLI::App &command) {
                   "bf16, f32 or f64 (default: bf16 on GPUs, f32 on a host)")
       ->group("Question");
   command
+      .add_option("--products", products,
+                  "Products of layers: none (in the type), fp8, fp8_block or "
+                  "fp4_block, or any: what device and framework have, for the "
+                  "search to choose (default: none)")
+      ->group("Question");
+  command
+      .add_option("--gradients", gradients,
+                  "Type in which gradients are kept and summed: f32 or bf16, or "
+                  "any of the framework's (default: the profile's)")
+      ->group("Question");
+  command
       .add_option("--memory-limit", memoryLimit,
                   "Memory that a rank may use, such as 70GiB (default: what the "
                   "device leaves)")
@@ -104,6 +116,51 @@ void SearchFlags::addListing(CLI::App &command) {
       ->group("Search");
 }
 
+namespace {
+
+/// --products and --gradients: one value for the base plan, or a free choice.
+bool readTypes(const QuestionFlags &flags, Question &question,
+               Failure &failure) {
+  const FrameworkFacts &able = factsOf(question.framework);
+  const Device &device = question.cluster.hardware.device;
+  DTypes &dtypes = question.base.dtypes;
+  const auto priced = [&](Narrow narrow) {
+    return narrow == Narrow::None || narrowRate(device, narrow).speedup > 0;
+  };
+  if (flags.products == "any") {
+    for (Narrow narrow : able.products)
+      if (priced(narrow))
+        question.products.push_back(narrow);
+  } else if (!flags.products.empty()) {
+    const auto found = std::find_if(
+        std::begin(narrows), std::end(narrows),
+        [&](Narrow narrow) { return flags.products == name(narrow); });
+    if (found == std::end(narrows))
+      return refuse(failure, Diag::flag_value,
+                    "--products " + flags.products +
+                        ": expected none, fp8, fp8_block, fp4_block or any");
+    if (!priced(*found))
+      return refuse(failure, Diag::no_rate_for_dtype,
+                    "--products " + flags.products + ": '" + device.name +
+                        "' has no rate for it");
+    dtypes.products = *found;
+  }
+  if (flags.gradients == "any") {
+    if (dtypes.compute == DType::BF16)
+      question.gradients = able.gradients;
+  } else if (flags.gradients == "f32" || flags.gradients == "bf16") {
+    dtypes.grad = dtypes.reduce =
+        flags.gradients == "f32" ? DType::F32 : DType::BF16;
+  } else if (!flags.gradients.empty()) {
+    return refuse(failure, Diag::flag_value,
+                  "--gradients " + flags.gradients +
+                      ": expected f32, bf16 or any");
+  }
+  return true;
+}
+
+} // namespace
+
 bool readQuestion(const std::string &model, const QuestionFlags &flags,
                   int64_t sequence, Question &question, Failure &failure) {
   Bytes limit;
@@ -115,11 +172,10 @@ bool readQuestion(const std::string &model, const QuestionFlags &flags,
   if (!flags.dtype.empty() && !parseDTypes(flags.dtype, dtypes))
     refuse(failure, Diag::flag_value,
            "--dtype " + flags.dtype + ": expected bf16, f32 or f64");
-  question.framework = frameworkOfProfile(flags.profile);
-  if (!flags.runsOn.empty() && !parseFramework(flags.runsOn, question.framework))
+  Framework runsOn = Framework::Native;
+  if (!flags.runsOn.empty() && !parseFramework(flags.runsOn, runsOn))
     refuse(failure, Diag::flag_value,
-           "--runs-on " + flags.runsOn +
-               ": expected native, megatron-core, torchtitan or deepspeed");
+           "--runs-on " + flags.runsOn + ": expected " + frameworkNames());
   if (!failure.messages.empty())
     return false;
   if (!loadModel(model, sequence ? sequence : flags.sequence, question.model,
@@ -127,6 +183,8 @@ bool readQuestion(const std::string &model, const QuestionFlags &flags,
       !loadCluster(flags.cluster, question.cluster, failure) ||
       !loadProfile(flags.profile, question.profile, failure))
     return false;
+  question.framework =
+      flags.runsOn.empty() ? question.profile.framework : runsOn;
 
   const Hardware &hardware = question.cluster.hardware;
   Plan &base = question.base;
@@ -145,6 +203,8 @@ bool readQuestion(const std::string &model, const QuestionFlags &flags,
                   "--dtype " + flags.dtype + ": '" + hardware.device.name +
                       "' has no rate for " +
                       std::string(name(base.dtypes.compute)));
+  if (!readTypes(flags, question, failure))
+    return false;
   question.memoryLimit =
       flags.memoryLimit.empty() ? hardware.device.usable : limit;
   return true;
@@ -175,8 +235,7 @@ void tryMoreGpus(const Question &question, SearchAnswer &answer) {
     if (!resized(question.cluster.hardware, options.gpus, larger, ignored))
       continue;
     ProgramEstimator estimator(question.model.program, larger, question.profile,
-                               question.base, question.framework,
-                               options.schedules);
+                               question.base, question.framework, options);
     SearchResult result = cost::search(estimator, options);
     if (result.plans.empty())
       continue;
@@ -239,7 +298,7 @@ Failure whyNothing(const Question &question, const SearchAnswer &answer) {
   if (rules.empty()) {
     refuse(failure, Diag::no_mesh,
            "no mesh of " + std::to_string(gpus) +
-               " GPUs obeys --fix and --max: tp * pp * dp must be " +
+               " GPUs obeys --fix and --max: tp * pp * dp * cp must be " +
                std::to_string(gpus) + ", whose divisors are " +
                numbers(divisors(gpus)) +
                ", and microbatch * dp must divide the global batch of " +
@@ -320,9 +379,12 @@ bool answer(Question &question, const QuestionFlags &flags,
   }
   question.base.globalBatch = options.globalBatch;
   options.policies = searchedPolicies(program);
-  options.zero = able.zero;
-  options.zeroUnderPipeline = able.zeroUnderPipeline;
-  options.schedules = able.schedules;
+  allow(options, question.framework, question.cluster.hardware);
+  options.products = question.products;
+  if (options.products.empty() &&
+      question.base.dtypes.products != Narrow::None)
+    options.products = {question.base.dtypes.products};
+  options.gradients = question.gradients;
   options.memoryLimit = question.memoryLimit;
   options.top = search.top;
   options.distinct = !search.everySplit;
@@ -336,7 +398,7 @@ bool answer(Question &question, const QuestionFlags &flags,
   auto start = std::chrono::steady_clock::now();
   ProgramEstimator estimator(program, question.cluster.hardware,
                              question.profile, question.base,
-                             question.framework, options.schedules);
+                             question.framework, options);
   {
     InterruptGuard guard;
     options.stop = [&] {

@@ -15,6 +15,7 @@ namespace shardwright::tools {
 /// Flags that say on what machine and for what step a plan is wanted.
 struct QuestionFlags {
   std::string cluster, profile = "native", dtype, memoryLimit, runsOn;
+  std::string products, gradients;
   int64_t gpus = 0, globalBatch = 0, sequence = 0; ///< 0: default
 
   /// `clusterRequired`: a verb without a search may do without.
@@ -49,6 +50,9 @@ struct Question {
   cost::Framework framework = cost::Framework::Native; ///< that runs the plans
   cost::Plan base;        ///< names, digests, dtypes, sequence, global batch
   cost::Bytes memoryLimit; ///< usable bytes of a rank
+  /// Types that a search may choose from; none: the base plan's.
+  std::vector<cost::Narrow> products;
+  std::vector<cost::DType> gradients;
 };
 
 /// Reads what `flags` name. The cluster keeps its size until `sizeQuestion`;

@@ -32,7 +32,7 @@ TimeInterval intervalOf(const Program &program, const Hardware &hardware,
                         const Estimate &estimate) {
   const RunFamily family =
       choicesOf(program) > 0 ? RunFamily::Experts
-      : plan.dtypes.products != Narrow::None || profile.narrow.speedup > 0
+      : plan.dtypes.products != Narrow::None
           ? RunFamily::Dense8
           : RunFamily::Dense16;
   return cost::intervalOf(estimate.stepTime, hardware.name, profile.name,

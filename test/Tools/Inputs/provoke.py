@@ -199,8 +199,12 @@ more[1]["runs"][0][1] += 1
 planned("stages_cover_stack", changed(plan, stages=more))
 planned("embedding_on_first_stage", changed(plan, stages=plan["stages"][::-1]))
 planned("head_on_last_stage", changed(plan, stages=plan["stages"][::-1]))
-planned("cp_supported", changed(plan, parallel__cp=2, parallel__cp_kind="p2p",
-                                parallel__zero=0, parallel__zero_axes=[]))
+planned("sequence_divisible_by_cp",
+        changed(plan, parallel__cp=3, parallel__cp_kind="p2p",
+                parallel__zero=0, parallel__zero_axes=[]))
+planned("heads_divisible_by_cp",
+        changed(plan, parallel__cp=64, parallel__cp_kind="a2a",
+                parallel__zero=0, parallel__zero_axes=[]))
 planned("schedule_fits", changed(plan, schedule__chunks=2))
 planned("reduce_equals_grad", changed(plan, dtypes__reduce="bf16"))
 unit = {
@@ -208,7 +212,9 @@ unit = {
     ("degrees_positive", "sequence_matches", "expert_ffn_divisible_by_etp",
      "non_nested_axes", "counts_fit", "zero_known",
      "zero_group", "zero_of_framework", "schedule_of_framework",
-     "tp_needs_sp")}
+     "tp_needs_sp", "ring_sees_all", "cp_of_framework",
+     "copies_of_framework", "offload_of_framework", "order_of_framework",
+     "gradients_of_framework", "products_of_framework")}
 
 # Search.
 search("no_plan_fits", "--gpus", "8", "--global-batch", "8",
@@ -223,7 +229,6 @@ flags("plan_does_not_fit", "--gpus", "1", "--global-batch", "1",
       cluster="dgx-h100")
 search("search_stopped", "--gpus", "64", "--time-limit", "0.001",
        "--global-batch", "512", model=f"{source}/examples/models/llama-3-70b")
-search("unsearched_degree", "--fix", "cp=2")
 search("zero_not_of_framework", "--fix", "zero=3")
 flags("no_rate_for_dtype", "--dtype", "bf16")
 

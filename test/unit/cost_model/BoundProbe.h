@@ -27,8 +27,7 @@ public:
   BoundProbe(const Program &program, const Hardware &hardware,
              const Profile &profile, const Plan &base,
              const SearchOptions &options)
-      : estimator(program, hardware, profile, base, Framework::Native,
-                  options.schedules),
+      : estimator(program, hardware, profile, base, Framework::Native, options),
         options(options),
         family(this->options) {
     for (const Candidate &mesh : family.meshes())

@@ -103,9 +103,9 @@ TEST_CASE("gradients in 16 bits grow while activations shrink") {
 TEST_CASE("products in 8 bits keep their inputs in 8 bits") {
   const Program program = llama();
   Profile profile = profileOf("megatron-core");
-  const Plan plan = planFor(program, 1, 1, 1, false, 0, 1, 4);
+  Plan plan = planFor(program, 1, 1, 1, false, 0, 1, 4);
   const Bytes wide = first(program, profile, plan).memory.saved;
-  profile.narrow = clusterOf(1).device.gemm.fp8Tensor;
+  plan.dtypes.products = Narrow::Fp8;
   const Bytes narrow = first(program, profile, plan).memory.saved;
   CHECK(narrow < wide);
   // Norm outputs and the activation are read by products alone; the output of

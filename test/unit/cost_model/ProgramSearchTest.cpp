@@ -106,31 +106,69 @@ std::vector<Candidate> everyCandidate(const Setting &s) {
     for (c.fullLayers = 1; c.fullLayers < layers; ++c.fullLayers)
       layouts(c);
   };
-  for (int64_t tp = 1; tp <= gpus; ++tp)
-    for (int64_t pp = 1; pp <= gpus; ++pp)
-      for (int64_t micro = 1; micro <= s.options.globalBatch; ++micro)
-        for (int choice = 0; choice < 2; ++choice)
-          for (int zero : s.options.zero)
+  const auto choices = [](const auto &free) {
+    using Value = std::decay_t<decltype(free[0])>;
+    std::vector<std::optional<Value>> list(free.begin(), free.end());
+    if (list.empty())
+      list.push_back(std::nullopt);
+    return list;
+  };
+  const auto states = [&](Candidate c) {
+    for (int zero : s.options.zero)
+      for (int64_t ranks = 0; ranks < c.dp; ++ranks)
+        for (int offload = 0; offload < 2; ++offload)
+          for (auto gradients : choices(s.options.gradients))
             for (ScheduleKind schedule : s.options.schedules)
               for (int64_t chunks = 1; chunks <= layers; ++chunks) {
-          if (gpus % (tp * pp) != 0)
-            continue;
-          Candidate c;
-          c.tp = tp;
-          c.pp = pp;
-          c.dp = gpus / tp / pp;
-          c.microBatch = micro;
-          c.sp = (choice & 1) != 0;
-          c.zero = zero;
-          c.schedule = schedule;
-          c.chunks = chunks;
-          if ((c.sp && tp == 1) || (c.zero > 0 && c.dp == 1) ||
-              (schedule != ScheduleKind::OneFOneB && pp == 1) ||
-              (chunks > 1 && pp * chunks > layers &&
-               schedule != ScheduleKind::DualPipe))
-            continue;
-          policies(c);
-        }
+                const auto in = [&](const std::vector<int> &stages) {
+                  return std::find(stages.begin(), stages.end(), zero) !=
+                         stages.end();
+                };
+                if ((zero > 0 && c.dp * c.cp == 1) ||
+                    (ranks > 0 && (!in(s.options.copies) || c.dp % ranks != 0)) ||
+                    (offload && !in(s.options.offload)) ||
+                    (schedule != ScheduleKind::OneFOneB && c.pp == 1) ||
+                    (chunks > 1 && c.pp * chunks > layers &&
+                     schedule != ScheduleKind::DualPipe))
+                  continue;
+                c.zero = zero;
+                c.zeroRanks = ranks;
+                c.offload = offload == 1;
+                c.gradients = gradients;
+                c.schedule = schedule;
+                c.chunks = chunks;
+                policies(c);
+              }
+  };
+  for (int64_t tp = 1; tp <= gpus; ++tp)
+    for (int64_t pp = 1; pp <= gpus; ++pp)
+      for (int64_t cp = 1; cp <= gpus; ++cp)
+        for (int64_t micro = 1; micro <= s.options.globalBatch; ++micro)
+          for (int sp = 0; sp < 2; ++sp)
+            for (CpKind kind : cpKinds)
+              for (MeshOrder order : s.options.orders)
+                for (auto products : choices(s.options.products)) {
+                  const auto &kinds = s.options.cpKinds;
+                  if (gpus % (tp * pp * cp) != 0 || (sp == 1 && tp == 1) ||
+                      (cp == 1 ? kind != CpKind::P2P
+                               : std::find(kinds.begin(), kinds.end(), kind) ==
+                                     kinds.end()))
+                    continue;
+                  Candidate c;
+                  c.tp = tp;
+                  c.pp = pp;
+                  c.cp = cp;
+                  c.cpKind = kind;
+                  c.dp = gpus / tp / pp / cp;
+                  c.microBatch = micro;
+                  c.sp = sp == 1;
+                  c.order = order;
+                  c.products = products;
+                  if (order == MeshOrder::DpPp &&
+                      (c.dp == 1 || pp == 1 || cp * tp % s.options.nodeRanks == 0))
+                    continue;
+                  states(c);
+                }
   return all;
 }
 
@@ -142,7 +180,11 @@ TEST_CASE("search equals brute force over the cost model") {
     const char *cluster, *profile;
     int64_t gpus, globalBatch;
     bool alternating = false, wide = false;
+    bool open = false; ///< parts, copies, hosts, orders and types are free
   } cases[] = {
+      {{16, 48, 4, 1, 4, 40, 500, 3, true}, "dgx-h100", "megatron-core", 4, 2, true, false, true},
+      {{512, 1024, 4, 2, 64, 1024, 4000, 2, false}, "dgx-h100", "megatron-core", 16, 2, false, false, true},
+      {{64, 256, 2, 2, 64, 512, 1000, 2, false}, "gb200-nvl72", "fsdp", 4, 2, true, true, true},
       {{16, 24, 4, 2, 3, 40, 1000, 5, true}, "dgx-h100", "native", 4, 4, true},
       {{}, "dgx-h100", "native", 4, 8, false, true},
       {{128, 512, 4, 2, 64, 1024, 4000, 4, false}, "dgx-a100", "fsdp", 4, 8, false, true},
@@ -162,6 +204,16 @@ TEST_CASE("search equals brute force over the cost model") {
       s.options.zero = s.options.zeroUnderPipeline = {0, 1, 2, 3};
       s.options.schedules.assign(std::begin(scheduleKinds),
                                  std::end(scheduleKinds));
+    }
+    if (c.open) {
+      s.options.cpKinds.assign(std::begin(cpKinds), std::end(cpKinds));
+      s.options.copies = s.options.zero;
+      std::erase(s.options.copies, 0);
+      s.options.offload = s.options.copies;
+      s.options.orders = {MeshOrder::PpDp, MeshOrder::DpPp};
+      s.options.nodeRanks = s.hardware.ranksPerNode();
+      s.options.products = {Narrow::None, Narrow::Fp8};
+      s.options.gradients = {DType::F32, DType::BF16};
     }
     if (std::string(c.cluster) == "host")
       s.base.dtypes = {DType::F32, DType::F32, DType::F32, DType::F32, DType::F32};
@@ -197,7 +249,7 @@ TEST_CASE("search equals brute force over the cost model") {
       s.options.memoryLimit = limit;
       s.options.top = 4;
       ProgramEstimator estimator(s.program, s.hardware, s.profile, s.base,
-                                 Framework::Native, s.options.schedules);
+                                 Framework::Native, s.options);
       SearchResult result = search(estimator, s.options);
       CHECK(result.counters.considered == static_cast<int64_t>(all.size()));
       CHECK(result.counters.considered ==
@@ -215,7 +267,7 @@ TEST_CASE("search equals brute force over the cost model") {
       }
     }
     ProgramEstimator estimator(s.program, s.hardware, s.profile, s.base,
-                                 Framework::Native, s.options.schedules);
+                                 Framework::Native, s.options);
     std::optional<RankedPlan> tiny = smallest(estimator, s.options);
     REQUIRE(tiny);
     CHECK(tiny->memory == memories.front());

@@ -108,9 +108,31 @@ TEST_CASE("each distinct wanted encoding is served once") {
 TEST_CASE("changes without a collective are refused with a reason") {
   ReshardPlan plan;
   std::string why;
-  CHECK_FALSE(planReshards(full({{TP}, {}}), {full({{}, {TP}})}, plan, why));
-  CHECK(why.find("all-to-all") != std::string::npos);
+  CHECK_FALSE(planReshards(full({{TP}, {}}), {full({{}, {TP, DP}})}, plan, why));
+  CHECK(why.find("which does not give it up alone") != std::string::npos);
   CHECK_FALSE(planReshards(full({{TP}}), {full({{DP}})}, plan, why));
   CHECK(why.find("moves from mesh axes [2] to [1]") != std::string::npos);
   CHECK_FALSE(planReshards(full({{}}), {sum({{}}, {TP})}, plan, why));
+}
+
+TEST_CASE("an axis that one dim gives up and another takes is one all-to-all") {
+  constexpr Axis CP = 3;
+  const Encoding positions = full({{CP}, {DP}, {TP}, {}}),
+                 heads = full({{}, {DP}, {TP, CP}, {}});
+  ReshardPlan there = planned(positions, {heads});
+  REQUIRE(there.steps.size() == 1);
+  CHECK(there.steps[0].collective == Collective::AllToAll);
+  CHECK(there.steps[0].axes == std::vector<Axis>{CP});
+  CHECK(there.steps[0].dim == 2);
+  CHECK(there.steps[0].result == heads);
+  ReshardPlan back = planned(heads, {positions});
+  REQUIRE(back.steps.size() == 1);
+  CHECK(back.steps[0].collective == Collective::AllToAll);
+  CHECK(back.steps[0].dim == 0);
+  CHECK(back.steps[0].result == positions);
+  // What no other dim gives up alone cannot move.
+  ReshardPlan plan;
+  std::string why;
+  CHECK_FALSE(planReshards(full({{CP, TP}, {}}), {full({{CP}, {TP, CP}})}, plan,
+                           why));
 }

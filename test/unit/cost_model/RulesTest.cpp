@@ -38,6 +38,14 @@ void addExperts(Program &m) {
   m.kinds[1].parameters.push_back(up);
 }
 
+/// Lets every query of a layer see at most `width` keys.
+void window(Program &m, int64_t width) {
+  for (KindVariant &variant : m.kinds[1].variants)
+    for (Op &op : variant.forward.ops)
+      if (op.space.kernel == KernelClass::Attention)
+        op.space.window = width;
+}
+
 const std::vector<Case> &cases() {
   using P = Program &;
   using Q = Plan &;
@@ -168,8 +176,45 @@ const std::vector<Case> &cases() {
          setMesh(p);
        },
        [](P, Q p) { p.zeroRanks = 3; }, "but got 3 with zero = ", {}},
-      {"cp_supported", [](P, Q) {}, [](P, Q p) { p.cp = 2; },
-       "expected cp = 1, but got 2", {"1"}},
+      // 16 positions, tp 4 with sp: 2 cp = 4 chunks, cp * tp = 8 parts.
+      {"sequence_divisible_by_cp",
+       [](P, Q p) {
+         p.cp = 2;
+         remesh(p);
+       },
+       [](P m, Q p) {
+         m.sequence = p.sequence = 20;
+         p.cp = 2;
+         remesh(p);
+       },
+       "the sequence length (20) to be a multiple of 8 with cp = 2 and tp = 4, "
+       "but got a rest of 4",
+       {"sequence = 24"}},
+      {"heads_divisible_by_cp",
+       [](P, Q p) {
+         p.tp = 2;
+         p.cp = 2;
+         p.cpKind = CpKind::AllToAll;
+       },
+       [](P, Q p) {
+         p.cp = 2;
+         p.cpKind = CpKind::AllToAll;
+       },
+       "key/value heads (4) to be a multiple of tp * cp under cp_kind a2a, but "
+       "got tp = 4, cp = 2",
+       {"cp = 1"}},
+      {"ring_sees_all",
+       [](P m, Q p) {
+         window(m, 8);
+         p.cp = 2;
+         p.cpKind = CpKind::AllGather;
+       },
+       [](P m, Q p) {
+         window(m, 8);
+         p.cp = 2;
+       },
+       "with the sliding window of 'dense' (8 positions), but got p2p",
+       {"all_gather", "a2a"}},
       {"experts_divisible_by_ep",
        [](P m, Q p) {
          m.experts = 8;
@@ -305,7 +350,7 @@ TEST_CASE("all violated rules are reported at once, in table order") {
   CHECK(found == std::vector<std::string>{
                      "mesh_equals_degrees", "heads_divisible_by_tp",
                      "kv_heads_divisible_by_tp", "sequence_divisible_by_tp",
-                     "cp_supported"});
+                     "sequence_divisible_by_cp"});
 }
 
 TEST_CASE("schedules name the batches near by") {
@@ -391,8 +436,7 @@ TEST_CASE("what holds of every reading of a file") {
 
 TEST_CASE("unsupported is told apart from wrong") {
   Plan p = plan();
-  p.cp = 2;
-  setMesh(p);
+  p.dtypes.reduce = DType::BF16;
   CHECK(worstKind(checkPlan(program(), p)) == FailureKind::Unsupported);
   p.sequence = 7;
   CHECK(worstKind(checkPlan(program(), p)) == FailureKind::Input);
@@ -433,12 +477,6 @@ TEST_CASE("a legal plan can be planned, whatever the degrees") {
   CHECK(legal == 4 * 3 * 7 * 2 * 2);
 }
 
-TEST_CASE("common divisors") {
-  CHECK(commonDivisors({52}) == std::vector<int64_t>{1, 2, 4, 13, 26, 52});
-  CHECK(commonDivisors({12, 18}) == std::vector<int64_t>{1, 2, 3, 6});
-  CHECK(commonDivisors({}).empty());
-}
-
 TEST_CASE("frameworks run what is in their code") {
   const Program program = smallLlama({16, 24, 4, 2, 3, 40, 1000, 8, false});
   struct {
@@ -453,7 +491,7 @@ TEST_CASE("frameworks run what is in their code") {
       {Framework::Native, 2, ScheduleKind::OneFOneB, 1, true, ""},
       {Framework::MegatronCore, 1, ScheduleKind::Interleaved, 2, true, ""},
       {Framework::MegatronCore, 3, ScheduleKind::OneFOneB, 1, true,
-       "zero_of_framework"},
+       "zero_of_framework"}, // but for one stage, below
       {Framework::MegatronCore, 1, ScheduleKind::GPipe, 1, true,
        "schedule_of_framework"},
       {Framework::TorchTitan, 3, ScheduleKind::ZbV, 2, true, ""},
@@ -501,8 +539,72 @@ TEST_CASE("frameworks run what is in their code") {
               ", which does not replicate heads, but got tp = 4; legal here: 1, "
               "2");
   }
-  // Without a pipeline DeepSpeed shards all.
+  // Without a pipeline all but native shard all.
   const Plan flat = planFor(program, 1, 4, 1, false, 3, 1, 4);
-  CHECK(checkPlan(program, flat, ModelCheck::NameOnly, Framework::DeepSpeed)
+  for (Framework framework : {Framework::DeepSpeed, Framework::MegatronCore})
+    CHECK(checkPlan(program, flat, ModelCheck::NameOnly, framework).empty());
+}
+
+TEST_CASE("parts, copies, hosts, orders and types are those of a framework") {
+  const Program program = smallLlama({16, 24, 4, 2, 3, 40, 1000, 8, false});
+  const struct {
+    const char *rule;
+    Framework accepts, rejects;
+    int zero;
+    std::function<void(Plan &)> change;
+  } cases[] = {
+      {"cp_of_framework", Framework::MegatronCore, Framework::TorchTitan, 0,
+       [](Plan &p) {
+         p.cp = 2;
+         p.cpKind = CpKind::AllToAll;
+       }},
+      {"cp_of_framework", Framework::TorchTitan, Framework::DeepSpeed, 0,
+       [](Plan &p) { p.cp = 2; }},
+      {"copies_of_framework", Framework::TorchTitan, Framework::DeepSpeed, 2,
+       [](Plan &p) { p.zeroRanks = 2; }},
+      {"copies_of_framework", Framework::DeepSpeed, Framework::MegatronCore, 3,
+       [](Plan &p) { p.zeroRanks = 2; }},
+      {"offload_of_framework", Framework::DeepSpeed, Framework::TorchTitan, 3,
+       [](Plan &p) { p.offloadOptimizer = true; }},
+      {"order_of_framework", Framework::MegatronCore, Framework::TorchTitan, 0,
+       [](Plan &p) { p.order = MeshOrder::DpPp; }},
+      {"gradients_of_framework", Framework::DeepSpeed, Framework::TorchTitan, 0,
+       [](Plan &p) { p.dtypes.grad = p.dtypes.reduce = DType::BF16; }},
+      {"products_of_framework", Framework::TorchTitan, Framework::DeepSpeed, 0,
+       [](Plan &p) { p.dtypes.products = Narrow::Fp8; }},
+  };
+  std::set<std::string> seen;
+  for (const auto &c : cases) {
+    CAPTURE(c.rule, name(c.accepts), name(c.rejects));
+    Plan plan = planFor(program, 1, 4, 1, false, c.zero, 1, 4);
+    c.change(plan);
+    setMesh(plan);
+    for (Framework framework : {Framework::Native, c.accepts})
+      CHECK(find(checkPlan(program, plan, ModelCheck::NameOnly, framework),
+                 c.rule) == nullptr);
+    const std::vector<Violation> violations =
+        checkPlan(program, plan, ModelCheck::NameOnly, c.rejects);
+    const Violation *violation = find(violations, c.rule);
+    REQUIRE(violation != nullptr);
+    CHECK_FALSE(violation->legal.empty());
+    seen.insert(c.rule);
+  }
+  CHECK(seen.size() == 6);
+  // DeepSpeed's pipeline has no axis for parts of a sequence.
+  Plan both = planFor(program, 2, 2, 1, false, 0, 1, 4);
+  both.cp = 2;
+  both.cpKind = CpKind::AllToAll;
+  setMesh(both);
+  CHECK(checkPlan(program, both, ModelCheck::NameOnly, Framework::DeepSpeed)
+            .size() == 1);
+  // torchtitan wants 2 cp * tp.
+  Plan titan = planFor(program, 1, 1, 4, true, 0, 1, 4);
+  titan.cp = 4;
+  titan.cpKind = CpKind::AllGather;
+  setMesh(titan);
+  CHECK(checkPlan(program, titan, ModelCheck::NameOnly,
+                  Framework::MegatronCore)
             .empty());
+  CHECK(checkPlan(program, titan, ModelCheck::NameOnly, Framework::TorchTitan)
+            .size() == 1);
 }

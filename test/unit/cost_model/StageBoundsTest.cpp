@@ -12,7 +12,8 @@ TEST_CASE("no completion of 50,000 partial plans beats its bounds") {
     return values[random() % sizeof...(options)];
   };
   const std::vector<std::string> profiles = shippedProfileNames();
-  const char *clusters[] = {"dgx-h100", "dgx-a100", "dgx-b200", "host"};
+  const char *clusters[] = {"dgx-h100", "dgx-a100", "dgx-b200", "host",
+                            "gb200-nvl72"};
   double tightness = 0;
   int64_t probes = 0;
   for (int64_t seen = 0, wanted = randomPlans(50000); seen < wanted;) {
@@ -22,11 +23,11 @@ TEST_CASE("no completion of 50,000 partial plans beats its bounds") {
     sizes.headDim = pick(8, 64, 128);
     sizes.hidden = pick(64, 512, 2048);
     sizes.ffn = pick(128, 1024, 4096);
-    sizes.sequence = pick(16, 128, 2048);
+    sizes.sequence = pick(16, 128, 2048, 131072);
     sizes.vocab = pick(1000, 32000);
     sizes.layers = pick(1, 2, 3, 5, 8, 13, 24);
     sizes.tied = random() % 2;
-    const std::string cluster = clusters[random() % 4];
+    const std::string cluster = clusters[random() % 5];
     const std::string name = profiles[random() % profiles.size()];
     const Program program = smallLlama(sizes);
     Hardware whole, hardware;
@@ -54,6 +55,18 @@ TEST_CASE("no completion of 50,000 partial plans beats its bounds") {
     options.schedules.assign(std::begin(scheduleKinds),
                              std::end(scheduleKinds));
     options.memoryLimit = hardware.device.usable;
+    if (random() % 2) { // what a question may leave free
+      options.cpKinds.assign(std::begin(cpKinds), std::end(cpKinds));
+      options.copies = {1, 2, 3};
+      options.orders = {MeshOrder::PpDp, MeshOrder::DpPp};
+      options.nodeRanks = hardware.ranksPerNode();
+      if (hardware.host.known())
+        options.offload = {1, 2, 3};
+      if (cluster == "dgx-h100" || cluster == "dgx-b200")
+        options.products = {Narrow::None, Narrow::Fp8, Narrow::Fp8Block};
+      if (random() % 2)
+        options.gradients = {DType::F32, DType::BF16};
+    }
     BoundProbe probe(program, hardware, profile, base, options);
     CAPTURE(cluster, name, options.gpus, base.globalBatch, sizes.layers);
     for (int i = 0; i < 6 && !probe.empty(); ++i)

@@ -1,0 +1,47 @@
+//===- LayerTimes.h - What the time of a layer is made of -------*- C++ -*-===//
+//
+// Between LayerProfile, which makes a LayerProfile of it, and EstimateCache,
+// which remembers its parts.
+//
+//===----------------------------------------------------------------------===//
+#ifndef SHARDWRIGHT_COST_MODEL_ESTIMATE_LAYERTIMES_H
+#define SHARDWRIGHT_COST_MODEL_ESTIMATE_LAYERTIMES_H
+
+#include "cost_model/estimate/Estimate.h"
+
+namespace shardwright::cost {
+
+/// Times of one function; collectives by what may run beside them.
+struct FunctionTime {
+  Seconds compute;
+  Seconds products;  ///< the part of compute that is matrix products
+  Seconds finishes;  ///< all-reduces and reduce-scatters
+  Seconds gathers;
+  Seconds exchanges; ///< all-to-alls of rows; nothing runs beside them
+  Seconds contexts;  ///< what shows of keys, values and heads over cp
+  double issued = 0; ///< operators, of the host
+  void add(const FunctionTime &other);
+};
+struct VariantTime {
+  FunctionTime forward, dataGrad, weightGrad;
+  FunctionTime again; ///< of forward, what the profile runs again backward
+  void add(const VariantTime &other);
+};
+
+/// Attention with what cp moves for it, or all other ops and collectives. The
+/// rest depends on how many tokens a rank has, not on how many sequences and
+/// which parts of them these are.
+enum class LayerPart { Core, Rest };
+VariantTime timesOf(const Plan &plan, const KindVariant &variant,
+                    const PlannedVariant &planned, const Hardware &hardware,
+                    const Profile &profile, LayerPart part);
+
+/// A layer of `kind` under `policy`, whose variant takes `own`, and its variant
+/// for Recompute::None `without`.
+LayerProfile profileLayer(const Plan &plan, const Kind &kind, Recompute policy,
+                          const VariantTime &own, const VariantTime &without,
+                          const Hardware &hardware, const Profile &profile);
+
+} // namespace shardwright::cost
+
+#endif // SHARDWRIGHT_COST_MODEL_ESTIMATE_LAYERTIMES_H
