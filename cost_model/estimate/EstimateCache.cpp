@@ -55,40 +55,32 @@ Key localKey(const Plan &plan, int64_t kind, Recompute policy,
           plan.cp > 1 ? 1 + static_cast<int64_t>(plan.cpKind) : 0,
           plan.zeroRanks,
           0,
-          // Only where groups reach over what stands outside of the pipeline.
-          plan.order == MeshOrder::DpPp && plan.ep * plan.etp > plan.cp * plan.tp
-              ? plan.pp
-              : 0};
+          plan.order == MeshOrder::DpPp ? plan.pp : 0};
 }
 
 /// What encodings depend on: which axes there are, of what they are part, and how
 /// a sequence is split; not how large they are.
-Key structureKey(const Plan &plan, int64_t kind, Recompute policy) {
-  int64_t axes = 1;
-  for (size_t i = 0; i < plan.mesh.size(); ++i) {
-    int64_t degrees = 0;
-    for (Degree degree : {Degree::Dp, Degree::Cp, Degree::Tp, Degree::Edp,
-                          Degree::Ep, Degree::Etp})
-      for (Axis axis : axesOfDegree(plan, degree))
-        if (axis == i)
-          degrees |= int64_t(1) << static_cast<int>(degree);
-    axes = axes << 7 | degrees; // nothing: of size 1
-  }
-  return {kind, static_cast<int64_t>(policy), axes, plan.sp,
-          plan.cp > 1 ? 1 + static_cast<int64_t>(plan.cpKind) : 0,
-          static_cast<int64_t>(kvReplicaAxes(plan).size())};
+struct Structure {
+  int64_t axes = 0, replicas = 0;
+};
+Structure structureOf(const Plan &plan) {
+  Structure structure{1, static_cast<int64_t>(kvReplicaAxes(plan).size())};
+  std::array<int64_t, 16> degrees{};
+  for (Degree degree : {Degree::Dp, Degree::Cp, Degree::Tp, Degree::Edp,
+                        Degree::Ep, Degree::Etp})
+    for (Axis axis : axesOfDegree(plan, degree))
+      degrees[axis] |= int64_t(1) << static_cast<int>(degree);
+  for (size_t i = 0; i < plan.mesh.size(); ++i)
+    structure.axes = structure.axes << 7 | degrees[i]; // nothing: of size 1
+  return structure;
 }
-
-/// What LayerPart::Rest depends on. Groups of experts lie `etp` ranks apart,
-/// whatever the ranks between them are.
-Key restKey(const Plan &plan, int64_t kind, Recompute policy, int64_t steps) {
-  const int64_t common = std::gcd(plan.microBatch, plan.cp);
-  Key key = localKey(plan, kind, policy, plan.microBatch / common);
-  key[3] = plan.cp / common;
-  key[8] = 0; // data ranks
-  key[11] = steps;
-  key[10] = plan.etp > plan.tp ? plan.cp : 1; // not the kind
-  return key;
+int64_t cpKindKey(const Plan &plan) {
+  return plan.cp > 1 ? 1 + static_cast<int64_t>(plan.cpKind) : 0;
+}
+Key structureKey(const Plan &plan, const Structure &structure, int64_t kind,
+                 Recompute policy) {
+  return {kind,    static_cast<int64_t>(policy), structure.axes,
+          plan.sp, cpKindKey(plan),              structure.replicas};
 }
 
 Key blockKey(const Plan &plan, int64_t kind) {
@@ -100,16 +92,26 @@ Key blockKey(const Plan &plan, int64_t kind) {
   return key;
 }
 
-/// What LayerPart::Rest of a planned variant has of collectives.
-struct RestSteps {
-  /// One of them reaches over data ranks or parts of a sequence and is not of
-  /// experts' rows: times depend on how many of them there are.
+/// What the parts of a planned variant depend on.
+struct Traits {
+  /// A collective of LayerPart::Rest reaches over data ranks or parts of a
+  /// sequence and is not of experts' rows: how many there are matters.
   bool reachesTokens = false;
-  int64_t digest = 0; ///< of all: kinds of cp that leave the same share times
+  bool experts = false;   ///< some op is theirs, or routes to them
+  bool attention = false; ///< LayerPart::Core is not empty
+  /// Of the collectives of Rest: kinds of cp that leave the same share times.
+  int64_t digest = 0;
 };
 
 void addSteps(const Plan &plan, const Function &function,
-              const PlannedFunction &planned, RestSteps &steps) {
+              const PlannedFunction &planned, Traits &steps) {
+  for (const Op &op : function.ops) {
+    steps.experts = steps.experts || op.segment == Segment::Experts ||
+                    op.segment == Segment::Router;
+    steps.attention = steps.attention ||
+                      op.space.kernel == KernelClass::Attention ||
+                      op.space.kernel == KernelClass::AttentionGrad;
+  }
   const std::vector<Axis> tokens = tokenAxes(plan),
                           parts = axesOfDegree(plan, Degree::Cp),
                           tensor = axesOfDegree(plan, Degree::Tp);
@@ -139,6 +141,38 @@ void addSteps(const Plan &plan, const Function &function,
     }
 }
 
+/// What LayerPart::Core depends on.
+Key coreKey(const Plan &plan, int64_t kind, Recompute policy) {
+  Key key = localKey(plan, kind, policy, plan.microBatch);
+  key[6] = key[7] = 1;                    // experts
+  key[8] = key[11] = key[13] = 0;         // data ranks, copies, pipeline
+  return key;
+}
+
+/// What LayerPart::Rest depends on. Groups of experts lie `etp` ranks apart,
+/// whatever the ranks between them are.
+Key restKey(const Plan &plan, int64_t kind, Recompute policy,
+            const Traits &traits) {
+  Key key = localKey(plan, kind, policy, plan.microBatch);
+  if (!traits.experts)
+    key[6] = key[7] = 1;
+  if (traits.reachesTokens) {
+    if (!traits.attention)
+      key[10] = 0; // the kind of cp
+    key[12] = 1;
+    return key;
+  }
+  const int64_t common = std::gcd(plan.microBatch, plan.cp);
+  key[3] = plan.cp / common;
+  key[5] = plan.microBatch / common;
+  key[8] = 0; // data ranks
+  key[10] = traits.experts && plan.etp > plan.tp ? plan.cp : 1; // not the kind
+  key[11] = traits.digest;
+  if (!traits.experts)
+    key[13] = 0;
+  return key;
+}
+
 } // namespace
 
 class EstimateCache::State {
@@ -154,6 +188,7 @@ public:
     localPlan.zero = 0;
     localPlan.dp = localDp(plan);
     setMesh(localPlan);
+    structure = structureOf(localPlan);
     return localPlan;
   }
 
@@ -161,15 +196,16 @@ public:
   struct Planned {
     PlannedVariant variant;
     Key sizes; ///< for which it has local sizes
-    RestSteps steps;
+    Traits traits;
   };
-  const Planned &planned(const Plan &local, const Kind &kind, int index,
-                                Recompute policy) {
+  /// A variant planned for the structure of `local`, the plan that local() gave
+  /// last; its local sizes may be those of another plan.
+  Planned &ofAnySize(const Plan &local, const Kind &kind, int index,
+                     Recompute policy) {
     const KindVariant &variant = kind.variant(policy);
-    auto [entry, inserted] =
-        variants.try_emplace(structureKey(local, index, variant.policy));
+    auto [entry, inserted] = variants.try_emplace(
+        structureKey(local, structure, index, variant.policy));
     Planned &planned = entry->second;
-    const Key sizes = localKey(local, index, variant.policy, local.microBatch);
     if (inserted) {
       std::string why;
       if (!planVariant(local, kind, variant, planned.variant, why)) {
@@ -177,16 +213,24 @@ public:
                      why.c_str());
         std::abort();
       }
-      addSteps(local, variant.forward, planned.variant.forward, planned.steps);
+      addSteps(local, variant.forward, planned.variant.forward, planned.traits);
       addSteps(local, variant.dataGrad, planned.variant.dataGrad,
-               planned.steps);
+               planned.traits);
       addSteps(local, variant.weightGrad, planned.variant.weightGrad,
-               planned.steps);
-    } else if (planned.sizes != sizes) {
-      resizeVariant(local, variant, planned.variant);
+               planned.traits);
+      planned.sizes = localKey(local, index, variant.policy, local.microBatch);
     }
-    planned.sizes = sizes;
     return planned;
+  }
+  const PlannedVariant &planned(const Plan &local, const Kind &kind, int index,
+                                Recompute policy) {
+    const KindVariant &variant = kind.variant(policy);
+    Planned &planned = ofAnySize(local, kind, index, policy);
+    const Key sizes = localKey(local, index, variant.policy, local.microBatch);
+    if (planned.sizes != sizes)
+      resizeVariant(local, variant, planned.variant);
+    planned.sizes = sizes;
+    return planned.variant;
   }
 
   /// Both parts of a variant.
@@ -194,22 +238,26 @@ public:
                     Recompute policy, const Hardware &hardware,
                     const Profile &profile) {
     const KindVariant &variant = kind.variant(policy);
-    const Planned &own = planned(local, kind, index, policy);
-    auto [entry, inserted] = rests.try_emplace(
-        own.steps.reachesTokens
-            ? localKey(local, index, variant.policy, -local.microBatch)
-            : restKey(local, index, variant.policy, own.steps.digest));
-    if (inserted)
-      entry->second = timesOf(local, variant, own.variant, hardware, profile,
-                              LayerPart::Rest);
-    VariantTime time = entry->second;
-    time.add(timesOf(local, variant, own.variant, hardware, profile,
-                     LayerPart::Core));
+    const Traits traits = ofAnySize(local, kind, index, policy).traits;
+    const auto part = [&](Map<VariantTime> &known, const Key &key,
+                          LayerPart which) -> const VariantTime & {
+      auto [entry, inserted] = known.try_emplace(key);
+      if (inserted)
+        entry->second =
+            timesOf(local, variant, planned(local, kind, index, policy),
+                    hardware, profile, which);
+      return entry->second;
+    };
+    VariantTime time = part(rests, restKey(local, index, variant.policy, traits),
+                            LayerPart::Rest);
+    if (traits.attention)
+      time.add(part(cores, coreKey(local, index, variant.policy),
+                    LayerPart::Core));
     return time;
   }
 
   Map<LayerProfile> layers;
-  Map<VariantTime> rests;
+  Map<VariantTime> rests, cores;
   Map<LayerMemory> memories;
   Map<std::vector<std::vector<Axis>>> axes;
   Map<ParameterBlock> blocks, sharedBlocks;
@@ -218,6 +266,7 @@ public:
 private:
   Key localKeyOf = {-1};
   Plan localPlan;
+  Structure structure; ///< of localPlan
   Map<Planned> variants;
 };
 
@@ -238,7 +287,7 @@ const LayerProfile &EstimateCache::layer(const Program &program,
                                              hardware, profile);
     entry->second = profileLayer(
         local, type, type.variant(policy).policy,
-        policy == Recompute::None
+        policy == Recompute::None || redoesAll(profile, policy)
             ? without
             : state->times(local, type, kind, policy, hardware, profile),
         without, hardware, profile);
@@ -256,7 +305,7 @@ const LayerMemory &EstimateCache::memory(const Program &program,
     const Plan &local = state->local(plan);
     entry->second =
         layerMemory(local, type, type.variant(policy),
-                    state->planned(local, type, kind, policy).variant);
+                    state->planned(local, type, kind, policy));
   }
   return entry->second;
 }
@@ -270,7 +319,7 @@ EstimateCache::reduceAxes(const Program &program, const Plan &plan, int kind) {
     const Plan &local = state->local(plan);
     entry->second = extraReduceAxesOf(
         local, type, type.variants.front(),
-        state->planned(local, type, kind, Recompute::None).variant);
+        state->planned(local, type, kind, Recompute::None));
   }
   return entry->second;
 }

@@ -661,8 +661,7 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind, Recompute policy,
                           const VariantTime &own, const VariantTime &without,
                           const Hardware &hardware, const Profile &profile) {
   const bool recomputes = policy != Recompute::None;
-  const bool whole =
-      profile.recomputeWholeLayer && policy == Recompute::Full;
+  const bool whole = redoesAll(profile, policy);
   const VariantTime &time = whole ? without : own;
 
   LayerProfile layer;

@@ -36,6 +36,12 @@ VariantTime timesOf(const Plan &plan, const KindVariant &variant,
                     const PlannedVariant &planned, const Hardware &hardware,
                     const Profile &profile, LayerPart part);
 
+/// Whether recomputation under `policy` runs all of the forward pass again, as
+/// Recompute::None has it.
+inline bool redoesAll(const Profile &profile, Recompute policy) {
+  return profile.recomputeWholeLayer && policy == Recompute::Full;
+}
+
 /// A layer of `kind` under `policy`, whose variant takes `own`, and its variant
 /// for Recompute::None `without`.
 LayerProfile profileLayer(const Plan &plan, const Kind &kind, Recompute policy,
