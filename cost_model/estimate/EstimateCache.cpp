@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <numeric>
 #include <unordered_map>
 
@@ -45,6 +43,10 @@ int64_t dtypesKey(const DTypes &dtypes) {
   return key * 4 + static_cast<int64_t>(dtypes.products);
 }
 
+int64_t cpKindKey(const Plan &plan) {
+  return plan.cp > 1 ? 1 + static_cast<int64_t>(plan.cpKind) : 0;
+}
+
 Key localKey(const Plan &plan, int64_t kind, Recompute policy,
              int64_t microBatch) {
   return {kind,    static_cast<int64_t>(policy),
@@ -52,7 +54,7 @@ Key localKey(const Plan &plan, int64_t kind, Recompute policy,
           plan.sp, microBatch,
           plan.ep, plan.etp,
           localDp(plan), dtypesKey(plan.dtypes),
-          plan.cp > 1 ? 1 + static_cast<int64_t>(plan.cpKind) : 0,
+          cpKindKey(plan),
           plan.zeroRanks,
           0,
           plan.order == MeshOrder::DpPp ? plan.pp : 0};
@@ -73,9 +75,6 @@ Structure structureOf(const Plan &plan) {
   for (size_t i = 0; i < plan.mesh.size(); ++i)
     structure.axes = structure.axes << 7 | degrees[i]; // nothing: of size 1
   return structure;
-}
-int64_t cpKindKey(const Plan &plan) {
-  return plan.cp > 1 ? 1 + static_cast<int64_t>(plan.cpKind) : 0;
 }
 Key structureKey(const Plan &plan, const Structure &structure, int64_t kind,
                  Recompute policy) {
@@ -108,9 +107,7 @@ void addSteps(const Plan &plan, const Function &function,
   for (const Op &op : function.ops) {
     steps.experts = steps.experts || op.segment == Segment::Experts ||
                     op.segment == Segment::Router;
-    steps.attention = steps.attention ||
-                      op.space.kernel == KernelClass::Attention ||
-                      op.space.kernel == KernelClass::AttentionGrad;
+    steps.attention = steps.attention || isAttentionCore(op);
   }
   const std::vector<Axis> tokens = tokenAxes(plan),
                           parts = axesOfDegree(plan, Degree::Cp),
@@ -207,12 +204,7 @@ public:
         structureKey(local, structure, index, variant.policy));
     Planned &planned = entry->second;
     if (inserted) {
-      std::string why;
-      if (!planVariant(local, kind, variant, planned.variant, why)) {
-        std::fprintf(stderr, "shardwright: internal error: illegal plan: %s\n",
-                     why.c_str());
-        std::abort();
-      }
+      planned.variant = plannedVariant(local, kind, variant);
       addSteps(local, variant.forward, planned.variant.forward, planned.traits);
       addSteps(local, variant.dataGrad, planned.variant.dataGrad,
                planned.traits);

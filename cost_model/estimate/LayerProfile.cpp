@@ -6,8 +6,6 @@
 #include "cost_model/hardware/Kernel.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
 namespace shardwright::cost {
 namespace {
@@ -54,7 +52,7 @@ public:
   /// Attention itself, and what cp > 1 moves for it.
   FunctionTime core() {
     for (size_t i = 0; i < function.ops.size(); ++i)
-      if (isCore(function.ops[i]) && counts(static_cast<int>(i))) {
+      if (isAttentionCore(function.ops[i]) && counts(static_cast<int>(i))) {
         time.compute += attention(i);
         time.issued += operatorsOf(function.ops[i], i);
       }
@@ -67,7 +65,7 @@ public:
   FunctionTime rest() {
     std::vector<bool> merged(function.ops.size(), false);
     for (size_t i = 0; i < function.ops.size(); ++i) {
-      if (isCore(function.ops[i]) || !counts(static_cast<int>(i)))
+      if (isAttentionCore(function.ops[i]) || !counts(static_cast<int>(i)))
         continue;
       time.issued += operatorsOf(function.ops[i], i);
       if (merged[i])
@@ -107,11 +105,6 @@ public:
   }
 
 private:
-  static bool isCore(const Op &op) {
-    return op.space.kernel == KernelClass::Attention ||
-           op.space.kernel == KernelClass::AttentionGrad;
-  }
-
   /// Whether this clock runs for `op`; -1 stands for an argument's producer.
   bool counts(int op) const {
     return !redone ||
@@ -232,9 +225,7 @@ private:
   /// Whether the plan computes this product in 8 or 4 bits: head, router,
   /// attention core, norms and activations stay in 16.
   bool isNarrow(const Op &op) const {
-    return narrow.speedup > 0 && op.segment != Segment::Head &&
-           op.segment != Segment::Embed && op.segment != Segment::Loss &&
-           op.segment != Segment::Router;
+    return narrow.speedup > 0 && mayBeNarrow(op.segment);
   }
   const NarrowRate *rateOf(const Op &op) const {
     return isNarrow(op) ? &narrow : nullptr;
@@ -549,18 +540,6 @@ private:
   FunctionTime time;
 };
 
-PlannedVariant plannedOrDie(const Plan &plan, const Kind &kind,
-                            const KindVariant &variant) {
-  PlannedVariant planned;
-  std::string why;
-  if (!planVariant(plan, kind, variant, planned, why)) {
-    std::fprintf(stderr, "shardwright: internal error: illegal plan: %s\n",
-                 why.c_str());
-    std::abort();
-  }
-  return planned;
-}
-
 /// Traffic of the dropouts on the stream, which no op of the program stands
 /// for: a mask byte written forward (the rest is part of the fused residual
 /// add), and backward a kernel that reads the gradient and the mask and writes
@@ -647,7 +626,7 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
                           const KindVariant &variant, const Hardware &hardware,
                           const Profile &profile) {
   const auto all = [&](const KindVariant &one) {
-    const PlannedVariant planned = plannedOrDie(plan, kind, one);
+    const PlannedVariant planned = plannedVariant(plan, kind, one);
     VariantTime time =
         timesOf(plan, one, planned, hardware, profile, LayerPart::Rest);
     time.add(timesOf(plan, one, planned, hardware, profile, LayerPart::Core));

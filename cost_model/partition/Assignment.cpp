@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <optional>
 
@@ -64,23 +66,13 @@ std::vector<Axis> tokenAxes(const Plan &plan) {
   return axes;
 }
 
-namespace {
-
-/// Attention itself: neither its projections nor what positions do to them.
-bool isCore(const Op &op) {
-  return op.space.kernel == KernelClass::Attention ||
-         op.space.kernel == KernelClass::AttentionGrad;
-}
-
-} // namespace
-
 bool goesRound(const Plan &plan, const Op &op) {
-  return plan.cp > 1 && plan.cpKind == CpKind::P2P && isCore(op);
+  return plan.cp > 1 && plan.cpKind == CpKind::P2P && isAttentionCore(op);
 }
 
 std::vector<Axis> factorAxes(const Plan &plan, const Op &op, Role role) {
   std::vector<Axis> axes = axesOf(plan, op.segment, role);
-  if (plan.cp == 1 || plan.cpKind != CpKind::AllToAll || !isCore(op))
+  if (plan.cp == 1 || plan.cpKind != CpKind::AllToAll || !isAttentionCore(op))
     return axes;
   if (role == Role::Seq)
     return {};
@@ -210,11 +202,6 @@ struct LaterReader {
   std::vector<Axis> usedAxes;
 };
 
-bool isProduct(const Op &op) {
-  return op.space.kernel == KernelClass::Gemm ||
-         op.space.kernel == KernelClass::GroupedGemm;
-}
-
 /// Plans one function; the members are what its steps share.
 class FunctionPlanner {
 public:
@@ -301,7 +288,7 @@ private:
                     std::string(name(factors[i].role)) + " of " +
                     std::to_string(size) + " is not divisible by " +
                     std::to_string(shards));
-      if (shards > 1 && factors[i].kind == FactorKind::Full && !isCore(op))
+      if (shards > 1 && factors[i].kind == FactorKind::Full && !isAttentionCore(op))
         return fail("op " + op.name + ": " +
                     std::string(name(factors[i].role)) + " cannot be sharded");
       planned.local.factors[i].size = size / shards;
@@ -645,6 +632,18 @@ bool planVariant(const Plan &plan, const Kind &kind, const KindVariant &variant,
   return FunctionPlanner(plan, kind, variant.weightGrad, planned.weightGrad,
                          why)
       .run(saved, kept);
+}
+
+PlannedVariant plannedVariant(const Plan &plan, const Kind &kind,
+                              const KindVariant &variant) {
+  PlannedVariant planned;
+  std::string why;
+  if (!planVariant(plan, kind, variant, planned, why)) {
+    std::fprintf(stderr, "shardwright: internal error: illegal plan: %s\n",
+                 why.c_str());
+    std::abort();
+  }
+  return planned;
 }
 
 void resizeVariant(const Plan &plan, const KindVariant &variant,

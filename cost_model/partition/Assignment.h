@@ -138,6 +138,10 @@ struct PlannedVariant {
 /// Returns false with `why` if planReshards fails.
 bool planVariant(const Plan &plan, const Kind &kind, const KindVariant &variant,
                  PlannedVariant &planned, std::string &why);
+/// The same of a plan that the caller vouches for: an illegal one is our bug,
+/// which ends the process.
+PlannedVariant plannedVariant(const Plan &plan, const Kind &kind,
+                              const KindVariant &variant);
 
 /// Makes `planned`, which planVariant gave for a plan that differs in microBatch
 /// and the sizes of mesh axes larger than 1 alone, what it would give for `plan`:

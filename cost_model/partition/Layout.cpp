@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdio>
-#include <cstdlib>
 #include <numeric>
 
 namespace shardwright::cost {
@@ -85,19 +83,6 @@ ParameterBlock makeBlock(const Plan &plan, std::vector<Member> members) {
   return block;
 }
 
-/// Plans a variant of a plan that the caller vouches for.
-PlannedVariant plannedOrDie(const Plan &plan, const Kind &kind,
-                            const KindVariant &variant) {
-  PlannedVariant planned;
-  std::string why;
-  if (!planVariant(plan, kind, variant, planned, why)) {
-    std::fprintf(stderr, "shardwright: internal error: illegal plan: %s\n",
-                 why.c_str());
-    std::abort();
-  }
-  return planned;
-}
-
 } // namespace
 
 std::vector<std::vector<Axis>>
@@ -172,7 +157,7 @@ ParameterBlock parameterBlock(const Plan &plan, const Kind &kind) {
   const KindVariant &variant = kind.variants.front();
   return blockOf(plan, kind,
                  extraReduceAxesOf(plan, kind, variant,
-                                   plannedOrDie(plan, kind, variant)));
+                                   plannedVariant(plan, kind, variant)));
 }
 
 ParameterBlock sharedBlock(const Plan &plan, const Program &program,
@@ -382,7 +367,7 @@ Bytes stagingOf(const Plan &plan, const Function &function,
 
 LayerFacts layerFacts(const Plan &plan, const Kind &kind,
                       const KindVariant &variant) {
-  PlannedVariant planned = plannedOrDie(plan, kind, variant);
+  PlannedVariant planned = plannedVariant(plan, kind, variant);
   LayerFacts facts;
   facts.extraReduceAxes = extraReduceAxesOf(plan, kind, variant, planned);
   facts.block = blockOf(plan, kind, facts.extraReduceAxes);
@@ -407,11 +392,6 @@ Bytes attentionBytes(const Plan &plan, const Function &forward,
   return bytes;
 }
 
-bool isProduct(const Op &op) {
-  return op.space.kernel == KernelClass::Gemm ||
-         op.space.kernel == KernelClass::GroupedGemm;
-}
-
 /// How `function` reads saved value `index`.
 struct Readers {
   bool products = false; ///< of layers; head and router stay in 16 bits
@@ -424,7 +404,7 @@ void addReaders(const Function &function, int32_t index, Readers &readers) {
     for (const Op &op : function.ops)
       for (ValueId operand : op.operands)
         if (operand == argument.value)
-          (isProduct(op) && op.segment != Segment::Router ? readers.products
+          (isProduct(op) && mayBeNarrow(op.segment) ? readers.products
                                                           : readers.others) =
               true;
   }

@@ -148,4 +148,19 @@ double modelFlopsPerToken(const Program &program, FlopsConvention convention) {
   return 3.0 * forward / static_cast<double>(program.sequence);
 }
 
+bool isAttentionCore(const Op &op) {
+  return op.space.kernel == KernelClass::Attention ||
+         op.space.kernel == KernelClass::AttentionGrad;
+}
+
+bool isProduct(const Op &op) {
+  return op.space.kernel == KernelClass::Gemm ||
+         op.space.kernel == KernelClass::GroupedGemm;
+}
+
+bool mayBeNarrow(Segment segment) {
+  return segment != Segment::Head && segment != Segment::Embed &&
+         segment != Segment::Loss && segment != Segment::Router;
+}
+
 } // namespace shardwright::cost

@@ -71,6 +71,14 @@ struct Op {
   bool operator==(const Op &) const = default;
 };
 
+/// Attention itself: neither its projections nor what positions do to them.
+bool isAttentionCore(const Op &op);
+/// A matrix product, of experts or not.
+bool isProduct(const Op &op);
+/// Whether products of `segment` may run in 8 or 4 bits: head, embedding, loss
+/// and router stay in 16.
+bool mayBeNarrow(Segment segment);
+
 /// Straight-line code in topological order.
 struct Function {
   std::vector<Value> values;
