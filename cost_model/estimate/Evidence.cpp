@@ -6,6 +6,12 @@
 
 namespace shardwright::cost {
 
+RunFamily familyOf(bool experts, bool narrow) {
+  return experts  ? RunFamily::Experts
+         : narrow ? RunFamily::Dense8
+                  : RunFamily::Dense16;
+}
+
 std::string_view name(RunFamily family) {
   switch (family) {
   case RunFamily::Dense16:

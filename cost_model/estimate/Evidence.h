@@ -20,6 +20,8 @@ enum class RunFamily {
   Experts
 };
 std::string_view name(RunFamily family);
+/// `narrow`: products of layers run in 8 bits or fewer.
+RunFamily familyOf(bool experts, bool narrow);
 
 /// Where 80 % of measured step times lie.
 struct TimeInterval {

@@ -1,5 +1,6 @@
 //===- Goodput.cpp - What is left of a step in months of running ----------===//
 #include "cost_model/estimate/Goodput.h"
+#include "cost_model/base/Normal.h"
 #include "cost_model/partition/Layout.h"
 
 #include <algorithm>
@@ -39,11 +40,7 @@ double expectedLargestNormal(int64_t count) {
   if (count <= 1)
     return 0;
   const double n = static_cast<double>(count);
-  const double tail = 1 - (n - 0.375) / (n + 0.25);
-  // Abramowitz and Stegun 26.2.23, |error| < 4.5e-4.
-  const double t = std::sqrt(-2 * std::log(tail));
-  return t - (2.515517 + t * (0.802853 + t * 0.010328)) /
-                 (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+  return normalAbove(1 - (n - 0.375) / (n + 0.25));
 }
 
 double checkpointBytes(double parameters, const DTypes &dtypes) {

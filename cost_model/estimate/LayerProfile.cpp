@@ -15,9 +15,6 @@ bool holdsAny(const std::vector<Axis> &axes, const std::vector<Axis> &wanted) {
                             wanted.end()) != axes.end();
 }
 
-/// Of an operator of eager code, the part that is its launch.
-constexpr double kLaunchOfLoop = 0.5;
-
 bool isMap(const Op &op, const Profile &profile) {
   return (profile.fuseElementwise &&
           op.space.kernel == KernelClass::Elementwise) ||

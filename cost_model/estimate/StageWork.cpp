@@ -35,19 +35,6 @@ Placement placementOf(const Plan &plan, const Hardware &hardware,
   return at;
 }
 
-namespace {
-
-/// What is left of a link beside its coding and its headers: 128/130 of PCIe's
-/// bits, 24 bytes of header for each 128 to 256 of payload.
-constexpr double kHostLinkFraction = 0.86;
-/// Of the host's memory bandwidth that an update reaches: 1e10 parameters in
-/// 2.57 s on a DGX-2, whose 12 channels of DDR4-2666 carry 256 GB/s (Ren et al.,
-/// ZeRO-Offload, arXiv 2101.06840, table 4: CPU-Adam; the figure is second-hand,
-/// not checked against the paper).
-constexpr double kHostUpdateFraction = 0.49;
-
-} // namespace
-
 BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
                       const Profile &profile, const ParameterBlock &block) {
   BlockTimes times;

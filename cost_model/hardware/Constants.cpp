@@ -78,7 +78,19 @@ void addShared(const Hardware &hardware,
   add("kernel latency seconds", hardware.device.kernelLatency.count(),
       "ai-dynamo/aiconfigurator commit 095f58a, "
       "mem_empirical_constant_latency");
+  add("launch of an operator", kLaunchOfLoop, "order of magnitude; not fitted");
+  add("host link fraction", kHostLinkFraction,
+      "128/130 of PCIe's bits, 24 bytes of header for 128 to 256 of payload; not "
+      "fitted");
+  add("host update fraction", kHostUpdateFraction,
+      "1e10 parameters in 2.57 s on 12 channels of DDR4-2666 (Ren et al., "
+      "ZeRO-Offload, arXiv 2101.06840, table 4: CPU-Adam; second-hand, not checked "
+      "against the paper)");
 }
+
+constexpr const char *kRoughCount =
+    "rough count in its code, held against the fp8 rows of Qwen3-30B of "
+    "NVIDIA/Megatron-Bridge (about 9.3 ms of host time a layer)";
 
 void addProfile(const Profile &profile,
                 std::vector<FittedConstant> &constants) {
@@ -90,10 +102,8 @@ void addProfile(const Profile &profile,
       "order of magnitude of eager PyTorch on hosts of its years; not fitted");
   add("operators forward", profile.forwardOperators, "counted in its code");
   add("operators backward", profile.backwardOperators, "counted in its code");
-  add("operators of an op of experts", profile.expertOperators,
-      "counted in its code");
-  add("operators of a narrow product", profile.narrowOperators,
-      "counted in its code");
+  add("operators of an op of experts", profile.expertOperators, kRoughCount);
+  add("operators of a narrow product", profile.narrowOperators, kRoughCount);
   add("framework bytes", static_cast<double>(profile.frameworkBytes.count()),
       "CUDA context and libraries; order of magnitude");
 }

@@ -128,6 +128,9 @@ struct HostMemory {
   Bytes capacity;
   bool known() const { return link.count() > 0; }
 };
+/// Shares of its rates that transfers and an update reach; sources: Constants.
+inline constexpr double kHostLinkFraction = 0.86;
+inline constexpr double kHostUpdateFraction = 0.49;
 
 /// A device that is slower than its kind: all its compute takes 1 / speed.
 struct SlowRank {

@@ -1,20 +1,17 @@
 //===- Imbalance.cpp - Uneven loads of expert ranks -----------------------===//
 #include "cost_model/hardware/Imbalance.h"
+#include "cost_model/base/Normal.h"
 
 #include <algorithm>
 #include <cmath>
 
 namespace shardwright::cost {
-namespace {
 
-/// z with P(Z > z) = tail <= 0.5; Abramowitz and Stegun 26.2.23, |error| < 4.5e-4.
-double normalAbove(double tail) {
-  const double t = std::sqrt(-2 * std::log(tail));
-  return t - (2.515517 + t * (0.802853 + t * 0.010328)) /
-                 (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+double rowsTogether(const Plan &plan, int64_t sequence, int64_t choices) {
+  return static_cast<double>(sequence) / static_cast<double>(plan.cp) *
+         static_cast<double>(plan.microBatch) * static_cast<double>(choices) *
+         static_cast<double>(plan.ep);
 }
-
-} // namespace
 
 double busiestOverMean(int64_t ranks, double rows, double share) {
   if (ranks <= 1)

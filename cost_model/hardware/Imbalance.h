@@ -8,6 +8,8 @@
 #ifndef SHARDWRIGHT_COST_MODEL_HARDWARE_IMBALANCE_H
 #define SHARDWRIGHT_COST_MODEL_HARDWARE_IMBALANCE_H
 
+#include "cost_model/plan/Plan.h"
+
 #include <cstdint>
 
 namespace shardwright::cost {
@@ -17,6 +19,10 @@ namespace shardwright::cost {
 /// its experts. Whatever the number of experts, parts of equal size have shares
 /// whose relative variance is (parts - 1) / (concentration + 1).
 inline constexpr double kRoutingConcentration = 150;
+
+/// Rows that the ranks of an expert group get together of a microbatch: each of
+/// its `ep` ranks sends its part of a sequence, every token to `choices` experts.
+double rowsTogether(const Plan &plan, int64_t sequence, int64_t choices);
 
 /// Rows of the busiest of `ranks` expert ranks over their mean, such that
 /// `share` of layers and microbatches have less: Dirichlet popularity and

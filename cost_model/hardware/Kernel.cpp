@@ -11,6 +11,9 @@ NarrowRate narrowRate(const Device &device, Narrow narrow) {
   switch (narrow) {
   case Narrow::None: break;
   case Narrow::Fp8: return device.gemm.fp8Tensor;
+  case Narrow::Mxfp8: // in the tensor cores that take blocks of fp4
+    return device.gemm.fp4Block.speedup > 0 ? device.gemm.fp8Block
+                                            : NarrowRate();
   case Narrow::Fp8Block: return device.gemm.fp8Block;
   case Narrow::Fp4Block: return device.gemm.fp4Block;
   }

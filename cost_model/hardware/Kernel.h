@@ -18,7 +18,8 @@ struct GemmShape {
   bool operator==(const GemmShape &) const = default;
 };
 
-/// What products in `narrow` reach; speedup 0 if the device has none.
+/// What products in `narrow` reach; speedup 0 if the device has none. Both kinds
+/// of fp8 in blocks are on one curve: the tables do not tell them apart.
 NarrowRate narrowRate(const Device &device, Narrow narrow);
 
 /// The product that a Gemm space is: factors of the result alone are batch if

@@ -26,6 +26,10 @@ struct EagerTraffic {
   double saved = 0;
 };
 
+/// Of an operator's host time, the part that is its launch: what another kernel
+/// of a loop without Python costs.
+inline constexpr double kLaunchOfLoop = 0.5;
+
 enum class GraphCapture {
   None,
   Layers, ///< all but what works on the rows of experts, whose count varies

@@ -69,7 +69,8 @@ const FrameworkFacts &factsOf(Framework framework) {
       {1},
       {MeshOrder::PpDp, MeshOrder::DpPp},
       {DType::F32, DType::BF16},
-      {Narrow::None, Narrow::Fp8, Narrow::Fp8Block, Narrow::Fp4Block}};
+      {Narrow::None, Narrow::Fp8, Narrow::Mxfp8, Narrow::Fp8Block,
+       Narrow::Fp4Block}};
   // Its offload moves parameters and gradients, too; that is not priced.
   static const FrameworkFacts titan = {
       "torchtitan 0.2.2",

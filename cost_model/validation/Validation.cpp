@@ -338,10 +338,12 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   chooseAttention(row.attentionKernel, result.profile);
   Narrow narrow = Narrow::None;
   if (row.precision == "fp8" || row.precision == "fp4") {
-    const bool block = row.fp8Recipe.find("block") != std::string::npos ||
-                       row.fp8Recipe.find("mx") != std::string::npos;
+    const auto says = [&](const char *word) {
+      return row.fp8Recipe.find(word) != std::string::npos;
+    };
     narrow = row.precision == "fp4" ? Narrow::Fp4Block
-             : block                ? Narrow::Fp8Block
+             : says("mx")           ? Narrow::Mxfp8
+             : says("block")        ? Narrow::Fp8Block
                                     : Narrow::Fp8;
     if (narrowRate(result.hardware.device, narrow).speedup == 0)
       return "precision " + row.precision + " on " + row.gpu;
@@ -358,12 +360,6 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   result.profile.exchangeOncePerNode =
       dispatcher == "deepep" || dispatcher == "hybridep";
   result.profile.exchangePermutes = dispatcher == "hybridep";
-  if (row.model.experts > 0 && !isForced(row))
-    result.profile.expertImbalance = busiestOverMean(
-        row.ep,
-        static_cast<double>(row.model.sequence / row.cp * row.microBatch *
-                            row.model.topK * row.ep),
-        0.5);
   if (row.transferOverlap)
     result.profile.overlapTransfers = *row.transferOverlap;
 
@@ -385,6 +381,9 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   plan.globalBatch = row.globalBatch;
   plan.microBatch = row.microBatch;
   plan.sequence = program.sequence;
+  if (row.model.experts > 0 && !isForced(row))
+    result.profile.expertImbalance = busiestOverMean(
+        plan.ep, rowsTogether(plan, plan.sequence, row.model.topK), 0.5);
   plan.dtypes = result.profile.dtypes;
   plan.dtypes.param = plan.dtypes.compute =
       row.precision == "fp16" ? DType::F16 : DType::BF16;
@@ -392,6 +391,7 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   // (Megatron-LM's accumulate_allreduce_grads_in_fp32).
   if (row.precision == "bf16" && plan.dtypes.grad == DType::F16)
     plan.dtypes.grad = plan.dtypes.reduce = DType::F32;
+  plan.dtypes.products = narrow;
   if (row.bf16Gradients && *row.bf16Gradients)
     plan.dtypes.grad = plan.dtypes.reduce = DType::BF16;
   setMesh(plan);
@@ -403,7 +403,6 @@ std::string validationCase(const ValidationRow &row, const Program &program,
       checkPlan(program, plan, ModelCheck::NameOnly);
   if (!violations.empty())
     return "plan that breaks rule " + violations.front().rule;
-  plan.dtypes.products = narrow; // whose tiles published runs did not all fill
   return "";
 }
 
@@ -422,10 +421,9 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
     outcome.gpu = row.gpu;
     outcome.kind = row.model.experts > 0 ? "experts" : "dense";
     outcome.precision = row.precision;
-    outcome.family = row.model.experts > 0 ? RunFamily::Experts
-                     : row.precision == "bf16" || row.precision == "fp16"
-                         ? RunFamily::Dense16
-                         : RunFamily::Dense8;
+    outcome.family =
+        familyOf(row.model.experts > 0,
+                 row.precision != "bf16" && row.precision != "fp16");
     outcome.framework = row.framework + " " + std::to_string(row.softwareYear);
     outcome.memoryKind = row.memoryKind;
     outcome.headline = row.headline;

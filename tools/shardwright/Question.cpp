@@ -5,6 +5,7 @@
 #include "cost_model/search/Report.h"
 #include "tools/shardwright/Constraints.h"
 #include "tools/shardwright/PlanFlags.h"
+#include "tools/shardwright/Words.h"
 
 #include <CLI/CLI.hpp>
 
@@ -63,9 +64,9 @@ void QuestionFlags::addMachineless(CLI::App &command) {
       ->group("Question");
   command
       .add_option("--products", products,
-                  "Products of layers: none (in the type), fp8, fp8_block or "
-                  "fp4_block, or any: what device and framework have, for the "
-                  "search to choose (default: none)")
+                  "Products of layers: " + namesOf(narrows) +
+                      "; any: what device and framework have, for the search to "
+                      "choose (default: none, in the type of --dtype)")
       ->group("Question");
   command
       .add_option("--gradients", gradients,
@@ -138,7 +139,7 @@ bool readTypes(const QuestionFlags &flags, Question &question,
     if (found == std::end(narrows))
       return refuse(failure, Diag::flag_value,
                     "--products " + flags.products +
-                        ": expected none, fp8, fp8_block, fp4_block or any");
+                        ": expected any, " + namesOf(narrows));
     if (!priced(*found))
       return refuse(failure, Diag::no_rate_for_dtype,
                     "--products " + flags.products + ": '" + device.name +

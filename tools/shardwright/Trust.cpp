@@ -30,13 +30,9 @@ int64_t choicesOf(const Program &program) {
 TimeInterval intervalOf(const Program &program, const Hardware &hardware,
                         const Profile &profile, const Plan &plan,
                         const Estimate &estimate) {
-  const RunFamily family =
-      choicesOf(program) > 0 ? RunFamily::Experts
-      : plan.dtypes.products != Narrow::None
-          ? RunFamily::Dense8
-          : RunFamily::Dense16;
-  return cost::intervalOf(estimate.stepTime, hardware.name, profile.name,
-                          family);
+  return cost::intervalOf(
+      estimate.stepTime, hardware.name, profile.name,
+      familyOf(program.experts > 0, plan.dtypes.products != Narrow::None));
 }
 
 Trust trustOf(const Program &program, const Hardware &hardware,
@@ -48,8 +44,7 @@ Trust trustOf(const Program &program, const Hardware &hardware,
   const int64_t choices = choicesOf(program);
   if (choices == 0)
     return trust;
-  const double rows = static_cast<double>(program.sequence) *
-                      static_cast<double>(plan.microBatch * choices * plan.ep);
+  const double rows = rowsTogether(plan, program.sequence, choices);
   const auto add = [&](const char *name, double busiest) {
     Profile own = profile;
     own.expertImbalance = busiest;

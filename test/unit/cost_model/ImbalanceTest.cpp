@@ -15,6 +15,15 @@ TEST_CASE("the busiest of eight ranks, by hand") {
   CHECK(busiestOverMean(8, 1e12, 0.5) == Approx(1.312).epsilon(0.003));
 }
 
+TEST_CASE("a part of a sequence has its share of the rows") {
+  Plan plan;
+  plan.ep = 8;
+  plan.microBatch = 2;
+  CHECK(rowsTogether(plan, 4096, 6) == 4096 * 2 * 6 * 8);
+  plan.cp = 4;
+  CHECK(rowsTogether(plan, 4096, 6) == 1024 * 2 * 6 * 8);
+}
+
 TEST_CASE("rarer layers, more ranks and fewer rows are less even") {
   CHECK(busiestOverMean(8, 1e6, 0.99) > busiestOverMean(8, 1e6, 0.5));
   CHECK(busiestOverMean(64, 1e6, 0.5) > busiestOverMean(8, 1e6, 0.5));

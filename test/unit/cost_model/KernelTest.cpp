@@ -124,6 +124,17 @@ TEST_CASE("measured products are met") {
   CHECK(rate(b200, 8192, 8192, 8192) == Approx(1528.9).epsilon(0.08));
 }
 
+TEST_CASE("narrow products run where the device has them") {
+  const Device b200 = shipped("dgx-b200").device,
+               h100 = shipped("dgx-h100").device,
+               a100 = shipped("dgx-a100").device;
+  for (Narrow narrow : narrows)
+    CHECK((narrowRate(b200, narrow).speedup > 1) == (narrow != Narrow::None));
+  CHECK(narrowRate(h100, Narrow::Fp8Block).speedup > 1);
+  CHECK(narrowRate(h100, Narrow::Mxfp8).speedup == 0);
+  CHECK(narrowRate(a100, Narrow::Fp8).speedup == 0);
+}
+
 TEST_CASE("the first kernel that the device has is used") {
   const Device a100 = shipped("dgx-a100").device,
                h100 = shipped("dgx-h100").device;
