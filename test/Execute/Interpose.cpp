@@ -75,15 +75,17 @@ template <typename Function> sw_rt_status repeat(int count, Function call) {
 
 } // namespace
 
-// The C++ function shares its name with shardwright::runtime::allReduce.
-sw_rt_status realAllReduce(sw_rt_context &, Group &, sw_rt_dtype, sw_rt_op,
-                           const void *, void *, int64_t)
-    asm("__real__ZN11shardwright7runtime9allReduceER13sw_rt_contextRNS0_"
-        "5GroupE11sw_rt_dtype8sw_rt_opPKvPvl");
-sw_rt_status wrapAllReduce(sw_rt_context &, Group &, sw_rt_dtype, sw_rt_op,
-                           const void *, void *, int64_t)
-    asm("__wrap__ZN11shardwright7runtime9allReduceER13sw_rt_contextRNS0_"
-        "5GroupE11sw_rt_dtype8sw_rt_opPKvPvl");
+// C++ functions, through which the device of the host makes these calls, whoever
+// asks for them: the compiled program or the training loop.
+using Reduction = sw_rt_status(sw_rt_context &, Group &, sw_rt_dtype, sw_rt_op,
+                               const void *, void *, int64_t);
+#define MANGLED(name)                                                          \
+  "_ZN11shardwright7runtime" name "ER13sw_rt_contextRNS0_5GroupE11sw_rt_dtype8" \
+  "sw_rt_opPKvPvl"
+Reduction realAllReduce asm("__real_" MANGLED("9allReduce"));
+Reduction wrapAllReduce asm("__wrap_" MANGLED("9allReduce"));
+Reduction realReduceScatter asm("__real_" MANGLED("13reduceScatter"));
+Reduction wrapReduceScatter asm("__wrap_" MANGLED("13reduceScatter"));
 
 sw_rt_status wrapAllReduce(sw_rt_context &context, Group &group,
                            sw_rt_dtype dtype, sw_rt_op op, const void *input,
@@ -91,6 +93,15 @@ sw_rt_status wrapAllReduce(sw_rt_context &context, Group &group,
   // All calls of the training loop are in place: a second one sums the sums.
   return repeat(times(context, Call::AllReduce, group.axesName), [&] {
     return realAllReduce(context, group, dtype, op, input, output, count);
+  });
+}
+
+sw_rt_status wrapReduceScatter(sw_rt_context &context, Group &group,
+                               sw_rt_dtype dtype, sw_rt_op op,
+                               const void *input, void *output,
+                               int64_t count) {
+  return repeat(times(context, Call::ReduceScatter, group.axesName), [&] {
+    return realReduceScatter(context, group, dtype, op, input, output, count);
   });
 }
 
@@ -105,20 +116,6 @@ sw_rt_status __wrap_sw_rt_all_gather(sw_rt_context *context, uint32_t axes,
       times(*context, Call::AllGather, context->group(axes).axesName), [&] {
         return __real_sw_rt_all_gather(context, axes, dtype, input, output,
                                        count);
-      });
-}
-
-sw_rt_status __real_sw_rt_reduce_scatter(sw_rt_context *, uint32_t, sw_rt_dtype,
-                                         sw_rt_op, const void *, void *,
-                                         int64_t);
-sw_rt_status __wrap_sw_rt_reduce_scatter(sw_rt_context *context, uint32_t axes,
-                                         sw_rt_dtype dtype, sw_rt_op op,
-                                         const void *input, void *output,
-                                         int64_t count) {
-  return repeat(
-      times(*context, Call::ReduceScatter, context->group(axes).axesName), [&] {
-        return __real_sw_rt_reduce_scatter(context, axes, dtype, op, input,
-                                           output, count);
       });
 }
 

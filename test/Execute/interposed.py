@@ -5,8 +5,11 @@ import pathlib
 
 import parity
 
-WRAPPED = ("_ZN11shardwright7runtime9allReduceER13sw_rt_contextRNS0_5GroupE11sw_rt_dtype8sw_rt_opPKvPvl",
-           "sw_rt_all_gather", "sw_rt_reduce_scatter", "sw_rt_matmul")
+# As Interpose.cpp spells them.
+REDUCTION = ("_ZN11shardwright7runtime%sER13sw_rt_contextRNS0_5GroupE11sw_rt_dtype8"
+             "sw_rt_opPKvPvl")
+WRAPPED = (REDUCTION % "9allReduce", REDUCTION % "13reduceScatter",
+           "sw_rt_all_gather", "sw_rt_matmul")
 
 
 def add_arguments(parser):
