@@ -3,6 +3,7 @@
 #include "cost_model/program/ModelDigest.h"
 #include "cost_model/rules/Rules.h"
 #include "SmallPrograms.h"
+#include "Violations.h"
 
 #include <catch2/catch.hpp>
 
@@ -293,14 +294,6 @@ const std::vector<Case> &cases() {
   return all;
 }
 
-const Violation *find(const std::vector<Violation> &violations,
-                      const std::string &rule) {
-  for (const Violation &violation : violations)
-    if (violation.rule == rule)
-      return &violation;
-  return nullptr;
-}
-
 } // namespace
 
 TEST_CASE("the plan that the cases start from is legal") {
@@ -315,14 +308,14 @@ TEST_CASE("every rule has one accepted and one rejected plan") {
     Program m = program();
     Plan p = plan();
     c.accepted(m, p);
-    CHECK(find(checkPlan(m, p), c.rule) == nullptr);
+    CHECK(!find(checkPlan(m, p), c.rule));
 
     m = program();
     p = plan();
     c.rejected(m, p);
     std::vector<Violation> violations = checkPlan(m, p);
-    const Violation *violation = find(violations, c.rule);
-    REQUIRE(violation != nullptr);
+    const std::optional<Violation> violation = find(violations, c.rule);
+    REQUIRE(violation);
     INFO(violation->message);
     CHECK(violation->message.find(c.message) != std::string::npos);
     CHECK(violation->message.find("but got") != std::string::npos);
@@ -359,8 +352,8 @@ TEST_CASE("schedules name the batches near by") {
   p.schedule = ScheduleKind::Interleaved;
   p.chunks = 2;
   p.stages = evenStages(m, 4, Recompute::None);
-  const Violation *violation = find(checkPlan(m, p), "schedule_fits");
-  REQUIRE(violation != nullptr);
+  const std::optional<Violation> violation = find(checkPlan(m, p), "schedule_fits");
+  REQUIRE(violation);
   CHECK(violation->legal ==
         std::vector<std::string>{"global = 4", "global = 8"});
 }
@@ -391,20 +384,20 @@ TEST_CASE("extents of products in 8 bits, after sharding") {
                           .group = 1, .headDim = 16, .ffn = 256, .layers = 2});
   Plan p = planFor(m, 1, 1, 1, false, 0, 1, 1);
   p.dtypes.products = Narrow::Fp8;
-  CHECK(find(checkPlan(m, p), "narrow_extents") == nullptr);
+  CHECK(!find(checkPlan(m, p), "narrow_extents"));
   p.cp = 8;
   const std::vector<Violation> violations = checkPlan(m, p);
-  const Violation *violation = find(violations, "narrow_extents");
-  REQUIRE(violation != nullptr);
+  const std::optional<Violation> violation = find(violations, "narrow_extents");
+  REQUIRE(violation);
   CHECK(violation->message ==
         "expected the tokens of a microbatch of a rank to be a multiple of 16 "
         "for products in fp8, but got 1472 / 8 = 184; legal here: cp = 4, cp = "
         "2, cp = 1");
   p.microBatch = 2;
-  CHECK(find(checkPlan(m, p), "narrow_extents") == nullptr);
+  CHECK(!find(checkPlan(m, p), "narrow_extents"));
   p.cp = 1;
   p.dtypes.products = Narrow::Mxfp8; // 2944 = 92 * 32
-  CHECK(find(checkPlan(m, p), "narrow_extents") == nullptr);
+  CHECK(!find(checkPlan(m, p), "narrow_extents"));
   p.tp = 8; // ffn 256 / 8 = 32, heads 16: all are said
   std::set<std::string> said;
   for (const Violation &v : checkPlan(m, p))
@@ -414,11 +407,11 @@ TEST_CASE("extents of products in 8 bits, after sharding") {
                                       "expected the key/value heads' width"});
   p.tp = 1;
   p.dtypes.products = Narrow::Fp8Block; // 2944 = 23 * 128
-  CHECK(find(checkPlan(m, p), "narrow_extents") == nullptr);
+  CHECK(!find(checkPlan(m, p), "narrow_extents"));
   m.hidden = 2880;
-  CHECK(find(checkPlan(m, p), "narrow_extents") != nullptr);
+  CHECK(find(checkPlan(m, p), "narrow_extents"));
   p.dtypes.products = Narrow::Mxfp8;
-  CHECK(find(checkPlan(m, p), "narrow_extents") == nullptr);
+  CHECK(!find(checkPlan(m, p), "narrow_extents"));
 }
 
 TEST_CASE("what holds of every reading of a file") {
@@ -445,7 +438,7 @@ TEST_CASE("unsupported is told apart from wrong") {
 TEST_CASE("the model's digest is compared unless the caller knows better") {
   Plan p = plan();
   p.modelSha256 = std::string(64, '0');
-  CHECK(find(checkPlan(program(), p), "model_matches") != nullptr);
+  CHECK(find(checkPlan(program(), p), "model_matches"));
   CHECK(checkPlan(program(), p, ModelCheck::NameOnly).empty());
   p.modelSha256 = "";
   CHECK(checkPlan(program(), p).empty());
@@ -475,136 +468,4 @@ TEST_CASE("a legal plan can be planned, whatever the degrees") {
   // tp 1 without sp; tp 2, 4 and 8 (two ranks a key/value head) with and
   // without: 7 of 10.
   CHECK(legal == 4 * 3 * 7 * 2 * 2);
-}
-
-TEST_CASE("frameworks run what is in their code") {
-  const Program program = smallLlama({16, 24, 4, 2, 3, 40, 1000, 8, false});
-  struct {
-    Framework framework;
-    int zero;
-    ScheduleKind schedule;
-    int64_t chunks;
-    bool sp;
-    const char *broken; ///< a rule, or none
-  } cases[] = {
-      {Framework::Native, 1, ScheduleKind::OneFOneB, 1, true, ""},
-      {Framework::Native, 2, ScheduleKind::OneFOneB, 1, true, ""},
-      {Framework::MegatronCore, 1, ScheduleKind::Interleaved, 2, true, ""},
-      {Framework::MegatronCore, 3, ScheduleKind::OneFOneB, 1, true,
-       "zero_of_framework"}, // but for one stage, below
-      {Framework::MegatronCore, 1, ScheduleKind::GPipe, 1, true,
-       "schedule_of_framework"},
-      {Framework::TorchTitan, 3, ScheduleKind::ZbV, 2, true, ""},
-      {Framework::TorchTitan, 1, ScheduleKind::OneFOneB, 1, true,
-       "zero_of_framework"},
-      {Framework::TorchTitan, 3, ScheduleKind::OneFOneB, 1, false,
-       "tp_needs_sp"},
-      {Framework::DeepSpeed, 1, ScheduleKind::OneFOneB, 1, false, ""},
-      {Framework::DeepSpeed, 2, ScheduleKind::OneFOneB, 1, false,
-       "zero_of_framework"},
-      {Framework::DeepSpeed, 1, ScheduleKind::GPipe, 1, false,
-       "schedule_of_framework"},
-  };
-  for (const auto &c : cases) {
-    CAPTURE(name(c.framework), c.zero, name(c.schedule), c.sp);
-    Plan plan = planFor(program, 2, 2, 2, c.sp, c.zero, 1, 4);
-    plan.schedule = c.schedule;
-    plan.chunks = c.chunks;
-    plan.stages = evenStages(program, stageCount(plan), Recompute::None);
-    const std::vector<Violation> violations =
-        checkPlan(program, plan, ModelCheck::NameOnly, c.framework);
-    if (*c.broken == 0)
-      CHECK(violations.empty());
-    else {
-      REQUIRE(violations.size() == 1);
-      CHECK(violations[0].rule == c.broken);
-      CHECK_FALSE(violations[0].legal.empty());
-    }
-  }
-  // Copies of key/value heads on several ranks.
-  const Program grouped = smallLlama({.kvHeads = 2, .group = 4});
-  const Plan wide = planFor(grouped, 1, 1, 4, true, 0, 1, 4);
-  for (Framework framework : frameworks) {
-    CAPTURE(name(framework));
-    const std::vector<Violation> violations =
-        checkPlan(grouped, wide, ModelCheck::NameOnly, framework);
-    if (framework == Framework::Native || framework == Framework::MegatronCore) {
-      CHECK(violations.empty());
-      continue;
-    }
-    REQUIRE(violations.size() == 1);
-    CHECK(violations[0].message ==
-          "expected the number of key/value heads (2) to be a multiple of tp "
-          "under " + std::string(name(framework)) +
-              ", which does not replicate heads, but got tp = 4; legal here: 1, "
-              "2");
-  }
-  // Without a pipeline all but native shard all.
-  const Plan flat = planFor(program, 1, 4, 1, false, 3, 1, 4);
-  for (Framework framework : {Framework::DeepSpeed, Framework::MegatronCore})
-    CHECK(checkPlan(program, flat, ModelCheck::NameOnly, framework).empty());
-}
-
-TEST_CASE("parts, copies, hosts, orders and types are those of a framework") {
-  const Program program = smallLlama({16, 24, 4, 2, 3, 40, 1000, 8, false});
-  const struct {
-    const char *rule;
-    Framework accepts, rejects;
-    int zero;
-    std::function<void(Plan &)> change;
-  } cases[] = {
-      {"cp_of_framework", Framework::MegatronCore, Framework::TorchTitan, 0,
-       [](Plan &p) {
-         p.cp = 2;
-         p.cpKind = CpKind::AllToAll;
-       }},
-      {"cp_of_framework", Framework::TorchTitan, Framework::DeepSpeed, 0,
-       [](Plan &p) { p.cp = 2; }},
-      {"copies_of_framework", Framework::TorchTitan, Framework::DeepSpeed, 2,
-       [](Plan &p) { p.zeroRanks = 2; }},
-      {"copies_of_framework", Framework::DeepSpeed, Framework::MegatronCore, 3,
-       [](Plan &p) { p.zeroRanks = 2; }},
-      {"offload_of_framework", Framework::DeepSpeed, Framework::TorchTitan, 3,
-       [](Plan &p) { p.offloadOptimizer = true; }},
-      {"order_of_framework", Framework::MegatronCore, Framework::TorchTitan, 0,
-       [](Plan &p) { p.order = MeshOrder::DpPp; }},
-      {"gradients_of_framework", Framework::DeepSpeed, Framework::TorchTitan, 0,
-       [](Plan &p) { p.dtypes.grad = p.dtypes.reduce = DType::BF16; }},
-      {"products_of_framework", Framework::TorchTitan, Framework::DeepSpeed, 0,
-       [](Plan &p) { p.dtypes.products = Narrow::Fp8; }},
-  };
-  std::set<std::string> seen;
-  for (const auto &c : cases) {
-    CAPTURE(c.rule, name(c.accepts), name(c.rejects));
-    Plan plan = planFor(program, 1, 4, 1, false, c.zero, 1, 4);
-    c.change(plan);
-    setMesh(plan);
-    for (Framework framework : {Framework::Native, c.accepts})
-      CHECK(find(checkPlan(program, plan, ModelCheck::NameOnly, framework),
-                 c.rule) == nullptr);
-    const std::vector<Violation> violations =
-        checkPlan(program, plan, ModelCheck::NameOnly, c.rejects);
-    const Violation *violation = find(violations, c.rule);
-    REQUIRE(violation != nullptr);
-    CHECK_FALSE(violation->legal.empty());
-    seen.insert(c.rule);
-  }
-  CHECK(seen.size() == 6);
-  // DeepSpeed's pipeline has no axis for parts of a sequence.
-  Plan both = planFor(program, 2, 2, 1, false, 0, 1, 4);
-  both.cp = 2;
-  both.cpKind = CpKind::AllToAll;
-  setMesh(both);
-  CHECK(checkPlan(program, both, ModelCheck::NameOnly, Framework::DeepSpeed)
-            .size() == 1);
-  // torchtitan wants 2 cp * tp.
-  Plan titan = planFor(program, 1, 1, 4, true, 0, 1, 4);
-  titan.cp = 4;
-  titan.cpKind = CpKind::AllGather;
-  setMesh(titan);
-  CHECK(checkPlan(program, titan, ModelCheck::NameOnly,
-                  Framework::MegatronCore)
-            .empty());
-  CHECK(checkPlan(program, titan, ModelCheck::NameOnly, Framework::TorchTitan)
-            .size() == 1);
 }

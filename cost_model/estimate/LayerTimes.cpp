@@ -1,0 +1,576 @@
+//===- LayerTimes.cpp - Time of the functions of a layer ------------------===//
+#include "cost_model/estimate/LayerTimes.h"
+#include "cost_model/estimate/StageWork.h"
+#include "cost_model/hardware/Collective.h"
+#include "cost_model/hardware/Kernel.h"
+
+#include <algorithm>
+
+namespace shardwright::cost {
+
+namespace {
+
+bool holdsAny(const std::vector<Axis> &axes, const std::vector<Axis> &wanted) {
+  return std::find_first_of(axes.begin(), axes.end(), wanted.begin(),
+                            wanted.end()) != axes.end();
+}
+
+bool isMap(const Op &op, const Profile &profile) {
+  return (profile.fuseElementwise &&
+          op.space.kernel == KernelClass::Elementwise) ||
+         (profile.fuseNorm && op.space.kernel == KernelClass::RowNorm);
+}
+
+/// Traffic to quantize an element of a narrow product's input: 16 bits are read
+/// and 8 written twice, once transposed (4 and 8 in fp4, and scales).
+constexpr double kQuantizeBytes = 4;
+
+class FunctionClock {
+public:
+  FunctionClock(const Plan &plan, const Function &function,
+                const PlannedFunction &planned, const Hardware &hardware,
+                const Profile &profile, bool backward, bool redone = false)
+      : plan(plan), function(function), planned(planned), hardware(hardware),
+        device(hardware.device), profile(profile), backward(backward),
+        redone(redone), narrow(narrowRate(hardware.device, plan.dtypes.products)) {
+    producer.assign(function.values.size(), -1);
+    uses.assign(function.values.size(), 0);
+    returned.assign(function.values.size(), false);
+    for (size_t op = 0; op < function.ops.size(); ++op) {
+      for (ValueId value : function.ops[op].operands)
+        ++uses[value];
+      for (ValueId value : function.ops[op].results)
+        producer[value] = static_cast<int>(op);
+    }
+    for (const Result &result : function.results)
+      returned[result.value] = true;
+  }
+
+  /// Attention itself, and what cp > 1 moves for it.
+  FunctionTime core() {
+    for (size_t i = 0; i < function.ops.size(); ++i)
+      if (isAttentionCore(function.ops[i]) && counts(static_cast<int>(i))) {
+        time.compute += attention(i);
+        time.issued += operatorsOf(function.ops[i], i);
+      }
+    if (plan.cp > 1)
+      addCollectives(true);
+    return time;
+  }
+
+  /// Everything else.
+  FunctionTime rest() {
+    std::vector<bool> merged(function.ops.size(), false);
+    for (size_t i = 0; i < function.ops.size(); ++i) {
+      if (isAttentionCore(function.ops[i]) || !counts(static_cast<int>(i)))
+        continue;
+      time.issued += operatorsOf(function.ops[i], i);
+      if (merged[i])
+        continue;
+      switch (function.ops[i].space.kernel) {
+      case KernelClass::Gemm: {
+        const Seconds product = productTime(i, merged);
+        time.compute += product;
+        time.products += product;
+        break;
+      }
+      case KernelClass::GroupedGemm: {
+        const Seconds product = groupedTime(i, merged);
+        time.compute += product;
+        time.products += product;
+        break;
+      }
+      case KernelClass::Attention:
+      case KernelClass::AttentionGrad: break;
+      case KernelClass::RowNorm:
+      case KernelClass::Elementwise:
+      case KernelClass::ColumnSum:
+      case KernelClass::Gather:
+      case KernelClass::Scatter:
+      case KernelClass::CrossEntropy:
+      case KernelClass::Optimizer: time.compute += streaming(i); break;
+      case KernelClass::Permute:
+        if (!profile.exchangePermutes || plan.ep == 1)
+          time.compute += streaming(i);
+        break;
+      }
+    }
+    addCollectives(false);
+    if (profile.gatherLogits && plan.tp > 1)
+      addLogitsGather();
+    return time;
+  }
+
+private:
+  /// Whether this clock runs for `op`; -1 stands for an argument's producer.
+  bool counts(int op) const {
+    return !redone ||
+           (op >= 0 &&
+            profile.redoes(function.ops[static_cast<size_t>(op)].label));
+  }
+
+  /// Of experts: the rows of the program's flat dim, whose number varies.
+  static bool isOfExperts(const Op &op) {
+    return op.segment == Segment::Experts;
+  }
+
+  /// What the host issues for an op.
+  double operatorsOf(const Op &op, size_t index) const {
+    const bool grouped = op.space.kernel == KernelClass::GroupedGemm;
+    const bool routed = isOfExperts(op) || op.segment == Segment::Router;
+    if (profile.graphs == GraphCapture::Whole ||
+        (profile.graphs == GraphCapture::Layers && !isOfExperts(op)))
+      return 0;
+    double operators = routed     ? profile.expertOperators
+                       : backward ? profile.backwardOperators
+                                  : profile.forwardOperators;
+    // Each expert's product is launched apart, from a loop without Python.
+    const double launches =
+        grouped ? static_cast<double>(
+                      groupedShapeOf(planned.ops[index].local, 1).batch)
+                : 1;
+    if (grouped)
+      operators += kLaunchOfLoop * launches;
+    if (isNarrow(op) && !isGradientOfParameter(op.results[0]))
+      operators += profile.narrowOperators *
+                   (grouped ? kLaunchOfLoop * launches : 1.0);
+    return operators;
+  }
+
+  Bytes operandBytes(size_t op, size_t i) const {
+    return localBytes(plan, function.values[function.ops[op].operands[i]],
+                      planned.ops[op].operands[i]);
+  }
+  Bytes resultBytes(size_t op, size_t i) const {
+    return localBytes(plan, function.values[function.ops[op].results[i]],
+                      planned.ops[op].results[i]);
+  }
+  Bytes traffic(size_t op) const {
+    Bytes bytes(0);
+    for (size_t i = 0; i < function.ops[op].operands.size(); ++i)
+      bytes += operandBytes(op, i);
+    for (size_t i = 0; i < function.ops[op].results.size(); ++i)
+      bytes += resultBytes(op, i);
+    return bytes;
+  }
+  bool isGradientOfParameter(ValueId value) const {
+    return returned[value] &&
+           function.values[value].precision == Precision::Grad;
+  }
+
+  Seconds productTime(size_t index, std::vector<bool> &merged) const {
+    GemmShape shape = gemmShapeOf(planned.ops[index].local);
+    Bytes bytes = traffic(index);
+    const Op &op = function.ops[index];
+    if (fusesSiblings(op) && shape.batch == 1)
+      for (size_t other = index + 1; other < function.ops.size(); ++other) {
+        const Op &sibling = function.ops[other];
+        if (merged[other] || sibling.space.kernel != KernelClass::Gemm)
+          continue;
+        const GemmShape next = gemmShapeOf(planned.ops[other].local);
+        const bool left =
+            sibling.operands[0] == op.operands[0] && next.m == shape.m;
+        const bool right =
+            sibling.operands[1] == op.operands[1] && next.n == shape.n;
+        if (next.batch != 1 || next.k != shape.k || left == right)
+          continue;
+        (left ? shape.n : shape.m) += left ? next.n : next.m;
+        bytes += traffic(other) - operandBytes(other, left ? 0 : 1);
+        merged[other] = true;
+      }
+    return productOf(
+               index, bytes,
+               gemmComputeTime(device, shape, plan.dtypes.compute,
+                               accumulates(index), rateOf(op))) +
+           quantizeTime(index);
+  }
+
+  /// One kernel over all experts of the rank. Every expert's product is tiled
+  /// as a product of its own; that the tiles of all experts share the waves is
+  /// what the batch of a GemmShape says. No further loss: the curve fitted to
+  /// plain products gives the published times of fused expert layers (balanced,
+  /// bfloat16, at least 32 rows an expert, one rank) within 0.84 to 1.09 on
+  /// H100 and 0.88 to 1.05 on H200: ai-dynamo/aiconfigurator commit 095f58a,
+  /// moe_perf tables.
+  Seconds groupedTime(size_t index, std::vector<bool> &merged) const {
+    GemmShape shape =
+        groupedShapeOf(planned.ops[index].local, profile.expertImbalance);
+    Bytes bytes = traffic(index);
+    const Op &op = function.ops[index];
+    const bool forward = op.space.results[0].size() == 2;
+    if (profile.fuseSiblingProducts && forward)
+      for (size_t other = index + 1; other < function.ops.size(); ++other) {
+        const Op &sibling = function.ops[other];
+        if (merged[other] || sibling.space.kernel != KernelClass::GroupedGemm ||
+            sibling.operands[0] != op.operands[0])
+          continue;
+        const GemmShape next =
+            groupedShapeOf(planned.ops[other].local, profile.expertImbalance);
+        if (next.batch != shape.batch || next.m != shape.m || next.k != shape.k)
+          continue;
+        shape.n += next.n;
+        bytes += traffic(other) - operandBytes(other, 0);
+        merged[other] = true;
+      }
+    return productOf(
+               index, bytes,
+               gemmComputeTime(device, shape, plan.dtypes.compute,
+                               accumulates(index), rateOf(op))) +
+           quantizeTime(index);
+  }
+
+  /// Whether the plan computes this product in 8 or 4 bits: head, router,
+  /// attention core, norms and activations stay in 16.
+  bool isNarrow(const Op &op) const {
+    return narrow.speedup > 0 && mayBeNarrow(op.segment);
+  }
+  const NarrowRate *rateOf(const Op &op) const {
+    return isNarrow(op) ? &narrow : nullptr;
+  }
+  /// Inputs and result gradients are quantized once, with a transposed copy;
+  /// weight gradients read what is there.
+  Seconds quantizeTime(size_t index) const {
+    const Op &op = function.ops[index];
+    if (!isNarrow(op) || isGradientOfParameter(op.results[0]))
+      return Seconds(0);
+    const double elements =
+        static_cast<double>(operandBytes(index, 0).count()) /
+        static_cast<double>(byteWidth(plan.dtypes.compute));
+    return kernelTime(device, profile, Seconds(0),
+                      memoryTime(device, KernelClass::Elementwise,
+                                 Bytes(static_cast<int64_t>(
+                                     elements * kQuantizeBytes))));
+  }
+  /// Whether a product adds its result to the gradient buffer itself.
+  bool accumulates(size_t index) const {
+    return profile.fuseGradientAccumulation &&
+           isGradientOfParameter(function.ops[index].results[0]);
+  }
+  /// A product of `bytes` of traffic, and what it does to a gradient.
+  Seconds productOf(size_t index, Bytes bytes, Seconds compute) const {
+    const ValueId result = function.ops[index].results[0];
+    Seconds extra(0);
+    if (isGradientOfParameter(result)) {
+      const Bytes gradient = resultBytes(index, 0);
+      if (accumulates(index))
+        bytes += gradient; // the product reads what it adds to
+      else { // a kernel of its own: read the product, read and write the sum
+        const int64_t width = byteWidth(plan.dtypes.grad);
+        const Bytes made(gradient.count() / width *
+                         byteWidth(plan.dtypes.compute));
+        extra = kernelTime(
+            device, profile, Seconds(0),
+            memoryTime(device, KernelClass::Elementwise, 2 * gradient + made));
+      }
+    }
+    return extra + kernelTime(device, profile, compute,
+                              memoryTime(device, KernelClass::Gemm, bytes));
+  }
+
+  Seconds attention(size_t index) {
+    const IterationSpace &space = planned.ops[index].local;
+    const bool backwards = space.kernel == KernelClass::AttentionGrad;
+    const AttentionShape shape = attentionShapeOf(space);
+    const auto timeOf = [&](const AttentionShape &part) {
+      return attentionTime(device, profile, part, backwards,
+                           plan.dtypes.compute, traffic(index));
+    };
+    if (!goesRound(plan, function.ops[index]))
+      return timeOf(shape);
+    // The own part, then cp - 1 that arrive: of two chunks of queries and two of
+    // keys, half the pairs of each are masked. Every step adds its result to
+    // those before: forward it reads two outputs and writes one, backward it
+    // does so with gradients of queries, keys and values.
+    AttentionShape own = shape, arrived = shape;
+    own.keys = shape.queries;
+    arrived.keys = shape.causal ? std::max<int64_t>(1, shape.queries / 2)
+                                : shape.queries;
+    arrived.causal = false;
+    const Seconds first = timeOf(own), later = timeOf(arrived);
+    const Bytes passed =
+        ringBytes(plan, function, function.ops[index], planned.ops[index]);
+    Bytes made(0);
+    for (size_t i = 0; i < (backwards ? function.ops[index].results.size() : 1);
+         ++i)
+      made += resultBytes(index, i);
+    const Seconds combine = kernelTime(
+        device, profile, Seconds(0),
+        memoryTime(device, KernelClass::Elementwise, 3 * made));
+    // The part of the next step travels beside this one.
+    const Seconds step = transferTime(hardware, passed, plan.tp, plan.cp);
+    time.contexts += exposedTime(hardware, step, first) +
+                      static_cast<double>(plan.cp - 2) *
+                          exposedTime(hardware, step, later + combine);
+    return first + static_cast<double>(plan.cp - 1) * (later + combine);
+  }
+
+  /// Whether `value` stays in registers between its producer and `user`.
+  bool staysInside(ValueId value, const Op &user) const {
+    return producer[value] >= 0 && isMap(user, profile) &&
+           isMap(function.ops[producer[value]], profile) &&
+           planned.values[value].reshards.steps.empty();
+  }
+  bool isSaved(ValueId value) const {
+    return std::any_of(function.arguments.begin(), function.arguments.end(),
+                       [&](const Argument &argument) {
+                         return argument.value == value &&
+                                argument.kind == ArgKind::Saved;
+                       });
+  }
+  bool fusesSiblings(const Op &op) const {
+    return profile.fuseSiblingProducts &&
+           !(profile.gatedInputsApart && op.segment == Segment::Mlp);
+  }
+  /// Layers that exchange `value` on their own: those that gather it, or whose
+  /// input gradients it is the sum of.
+  double exchangesApart(size_t value) const {
+    if (!profile.gatedInputsApart)
+      return 1;
+    double readers = 0;
+    for (const Op &op : function.ops)
+      readers += op.segment == Segment::Mlp &&
+                 op.space.kernel == KernelClass::Gemm &&
+                 op.operands[0] == static_cast<ValueId>(value);
+    if (!backward && readers > 1)
+      return readers;
+    if (backward && producer[value] >= 0) {
+      const Op &from = function.ops[static_cast<size_t>(producer[value])];
+      if (from.segment == Segment::Mlp && addsProducts(from))
+        return 2;
+    }
+    return 1;
+  }
+  /// Whether `op` only adds products that can accumulate into one another.
+  bool accumulatesProducts(const Op &op) const {
+    return fusesSiblings(op) && addsProducts(op);
+  }
+  bool addsProducts(const Op &op) const {
+    if (
+        op.space.kernel != KernelClass::Elementwise ||
+        op.operands.size() != 2 || op.space.linear.size() != 2 ||
+        !op.space.linear[0] || !op.space.linear[1])
+      return false;
+    for (ValueId value : op.operands) {
+      if (producer[value] < 0 || uses[value] != 1 || returned[value])
+        return false;
+      const Op &from = function.ops[producer[value]];
+      if (from.space.kernel != KernelClass::Gemm &&
+          from.space.kernel != KernelClass::GroupedGemm && !addsProducts(from))
+        return false;
+    }
+    return true;
+  }
+
+  /// What the profile says of ops like `op` beside their own operands and
+  /// results; found by what the op computes, never by its name.
+  const EagerTraffic *eagerTraffic(const Op &op) const {
+    const IterationSpace &space = op.space;
+    switch (space.kernel) {
+    case KernelClass::RowNorm:
+      return &profile.norm;
+    case KernelClass::CrossEntropy:
+      for (int factor : space.operands[0])
+        if (space.factors[factor].role == Role::Vocab)
+          return &profile.loss;
+      return nullptr;
+    case KernelClass::Elementwise: {
+      if (op.operands.size() == 1 && space.linear[0])
+        return &profile.rotary;
+      for (size_t i = 0; i < op.operands.size(); ++i)
+        if (space.linear[i] || space.operands[i] != space.results[0])
+          return nullptr;
+      return &profile.activation;
+    }
+    default:
+      return nullptr;
+    }
+  }
+  /// Ops of the forward pass that read the logits: the traffic of the loss is
+  /// spread over them.
+  double lossReaders() const {
+    double readers = 0;
+    for (const Op &op : function.ops)
+      if (op.space.kernel == KernelClass::CrossEntropy &&
+          eagerTraffic(op) != nullptr)
+        readers += 1;
+    return readers;
+  }
+
+  Seconds streaming(size_t index) const {
+    const Op &op = function.ops[index];
+    if (accumulatesProducts(op))
+      return Seconds(0);
+    if (const EagerTraffic *eager = eagerTraffic(op)) {
+      double perElement = backward ? eager->backward : eager->forward;
+      if (op.space.kernel == KernelClass::CrossEntropy) {
+        perElement /= lossReaders();
+        if (profile.gatherLogits && eager == &profile.loss)
+          perElement *= static_cast<double>(plan.tp);
+      }
+      if (perElement > 0) {
+        const Value &input = function.values[op.operands[0]];
+        const double elements =
+            static_cast<double>(operandBytes(index, 0).count()) /
+            static_cast<double>(byteWidth(plan.dtypes.of(input.precision)));
+        return kernelTime(
+            device, profile, Seconds(0),
+            memoryTime(device, op.space.kernel,
+                       Bytes(static_cast<int64_t>(elements * perElement))));
+      }
+    }
+    Bytes bytes(0);
+    bool continues = false;
+    for (size_t i = 0; i < op.operands.size(); ++i) {
+      if (staysInside(op.operands[i], op))
+        continues = true;
+      else
+        bytes += operandBytes(index, i);
+    }
+    for (size_t i = 0; i < op.results.size(); ++i) {
+      const ValueId value = op.results[i];
+      if (uses[value] == 1 && !returned[value] && usedInside(value))
+        continue;
+      bytes += resultBytes(index, i);
+      if (isGradientOfParameter(value))
+        bytes += resultBytes(index, i);
+    }
+    const Seconds memory = memoryTime(device, op.space.kernel, bytes);
+    return continues ? memory : kernelTime(device, profile, Seconds(0), memory);
+  }
+  bool usedInside(ValueId value) const {
+    for (const auto &use : planned.values[value].uses)
+      if (use.op >= 0)
+        return staysInside(value, function.ops[use.op]);
+    return false;
+  }
+
+  /// Whether a step moves keys, values or heads of attention over cp; nothing
+  /// runs beside it (Megatron Core 0.20, transformer_config.py, cp_comm_type).
+  bool ofContext(const Value &value, const ReshardStep &step,
+                 const Encoding &source) const {
+    return plan.cp > 1 && step.dim >= 0 &&
+           value.dims[static_cast<size_t>(step.dim)].role != Role::Rows &&
+           source.routed == step.result.routed &&
+           holdsAny(step.axes, axesOfDegree(plan, Degree::Cp));
+  }
+
+  void addCollectives(bool contexts) {
+    for (size_t value = 0; value < planned.values.size(); ++value) {
+      if (!counts(producer[value]))
+        continue;
+      const std::vector<ReshardStep> &steps =
+          planned.values[value].reshards.steps;
+      for (const ReshardStep &step : steps) {
+        if (step.collective == Collective::Slice)
+          continue;
+        const Encoding &source = step.source == 0
+                                     ? planned.encodings[value]
+                                     : steps[step.source - 1].result;
+        if (ofContext(function.values[value], step, source) != contexts)
+          continue;
+        if (profile.graphs == GraphCapture::None)
+          time.issued += backward ? profile.backwardOperators
+                                  : profile.forwardOperators;
+        Bytes payload = localBytes(plan, function.values[value], source);
+        if (contexts) {
+          time.contexts += collectiveTime(hardware, step.collective, payload,
+                                          placementOf(plan, hardware, step.axes));
+          continue;
+        }
+        if (step.collective == Collective::AllToAll) {
+          payload = Bytes(static_cast<int64_t>(
+              profile.expertImbalance * static_cast<double>(payload.count())));
+          time.exchanges +=
+              exchangeTime(hardware, payload, placementOf(plan, hardware, step.axes), choices(),
+                           profile.exchangeOncePerNode);
+          continue;
+        }
+        // Backward reads what the forward pass has gathered.
+        if (profile.keepsGatheredInputs && isSaved(static_cast<ValueId>(value)) &&
+            step.collective == Collective::AllGather)
+          continue;
+        const Seconds cost =
+            exchangesApart(value) * collectiveTime(hardware, step.collective,
+                                                   payload,
+                                                   placementOf(plan, hardware, step.axes));
+        (step.collective == Collective::AllGather ? time.gathers
+                                                  : time.finishes) += cost;
+      }
+    }
+  }
+
+  /// Forward, the ranks of a tensor group exchange their parts of the logits.
+  void addLogitsGather() {
+    if (backward)
+      return;
+    for (size_t i = 0; i < function.ops.size(); ++i)
+      if (eagerTraffic(function.ops[i]) == &profile.loss) {
+        time.gathers += collectiveTime(
+            hardware, Collective::AllGather, operandBytes(i, 0),
+            placeGroup(plan.tp, 1, hardware.ranksPerNode()));
+        return;
+      }
+  }
+
+  /// Copies of a token that the rows of this function are.
+  int64_t choices() const {
+    int64_t most = 1;
+    for (const Op &op : function.ops)
+      for (const Factor &factor : op.space.factors)
+        if (factor.role == Role::Choice)
+          most = std::max(most, factor.size);
+    return most;
+  }
+
+  const Plan &plan;
+  const Function &function;
+  const PlannedFunction &planned;
+  const Hardware &hardware;
+  const Device &device;
+  const Profile &profile;
+  const bool backward;
+  const bool redone; ///< only of what the profile runs again
+  const NarrowRate narrow;
+  std::vector<int> producer;
+  std::vector<int> uses; ///< by ops
+  std::vector<bool> returned;
+  FunctionTime time;
+};
+
+} // namespace
+
+void FunctionTime::add(const FunctionTime &other) {
+  compute += other.compute;
+  products += other.products;
+  finishes += other.finishes;
+  gathers += other.gathers;
+  exchanges += other.exchanges;
+  contexts += other.contexts;
+  issued += other.issued;
+}
+void VariantTime::add(const VariantTime &other) {
+  forward.add(other.forward);
+  dataGrad.add(other.dataGrad);
+  weightGrad.add(other.weightGrad);
+  again.add(other.again);
+}
+
+VariantTime timesOf(const Plan &plan, const KindVariant &variant,
+                    const PlannedVariant &planned, const Hardware &hardware,
+                    const Profile &profile, LayerPart part) {
+  const auto time = [&](const Function &function,
+                        const PlannedFunction &plannedFunction, bool backward,
+                        bool redone) {
+    FunctionClock clock(plan, function, plannedFunction, hardware, profile,
+                        backward, redone);
+    return part == LayerPart::Core ? clock.core() : clock.rest();
+  };
+  return {time(variant.forward, planned.forward, false, false),
+          time(variant.dataGrad, planned.dataGrad, true, false),
+          time(variant.weightGrad, planned.weightGrad, true, false),
+          profile.redoneLabels.empty()
+              ? FunctionTime()
+              : time(variant.forward, planned.forward, false, true)};
+}
+
+} // namespace shardwright::cost

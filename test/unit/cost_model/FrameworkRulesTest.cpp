@@ -1,0 +1,143 @@
+#include "cost_model/rules/Rules.h"
+#include "SmallPrograms.h"
+#include "Violations.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <set>
+
+using namespace shardwright::cost;
+using namespace shardwright::test;
+
+TEST_CASE("frameworks run what is in their code") {
+  const Program program = smallLlama({16, 24, 4, 2, 3, 40, 1000, 8, false});
+  struct {
+    Framework framework;
+    int zero;
+    ScheduleKind schedule;
+    int64_t chunks;
+    bool sp;
+    const char *broken; ///< a rule, or none
+  } cases[] = {
+      {Framework::Native, 1, ScheduleKind::OneFOneB, 1, true, ""},
+      {Framework::Native, 2, ScheduleKind::OneFOneB, 1, true, ""},
+      {Framework::MegatronCore, 1, ScheduleKind::Interleaved, 2, true, ""},
+      {Framework::MegatronCore, 3, ScheduleKind::OneFOneB, 1, true,
+       "zero_of_framework"}, // but for one stage, below
+      {Framework::MegatronCore, 1, ScheduleKind::GPipe, 1, true,
+       "schedule_of_framework"},
+      {Framework::TorchTitan, 3, ScheduleKind::ZbV, 2, true, ""},
+      {Framework::TorchTitan, 1, ScheduleKind::OneFOneB, 1, true,
+       "zero_of_framework"},
+      {Framework::TorchTitan, 3, ScheduleKind::OneFOneB, 1, false,
+       "tp_needs_sp"},
+      {Framework::DeepSpeed, 1, ScheduleKind::OneFOneB, 1, false, ""},
+      {Framework::DeepSpeed, 2, ScheduleKind::OneFOneB, 1, false,
+       "zero_of_framework"},
+      {Framework::DeepSpeed, 1, ScheduleKind::GPipe, 1, false,
+       "schedule_of_framework"},
+  };
+  for (const auto &c : cases) {
+    CAPTURE(name(c.framework), c.zero, name(c.schedule), c.sp);
+    Plan plan = planFor(program, 2, 2, 2, c.sp, c.zero, 1, 4);
+    plan.schedule = c.schedule;
+    plan.chunks = c.chunks;
+    plan.stages = evenStages(program, stageCount(plan), Recompute::None);
+    const std::vector<Violation> violations =
+        checkPlan(program, plan, ModelCheck::NameOnly, c.framework);
+    if (*c.broken == 0)
+      CHECK(violations.empty());
+    else {
+      REQUIRE(violations.size() == 1);
+      CHECK(violations[0].rule == c.broken);
+      CHECK_FALSE(violations[0].legal.empty());
+    }
+  }
+  // Copies of key/value heads on several ranks.
+  const Program grouped = smallLlama({.kvHeads = 2, .group = 4});
+  const Plan wide = planFor(grouped, 1, 1, 4, true, 0, 1, 4);
+  for (Framework framework : frameworks) {
+    CAPTURE(name(framework));
+    const std::vector<Violation> violations =
+        checkPlan(grouped, wide, ModelCheck::NameOnly, framework);
+    if (framework == Framework::Native || framework == Framework::MegatronCore) {
+      CHECK(violations.empty());
+      continue;
+    }
+    REQUIRE(violations.size() == 1);
+    CHECK(violations[0].message ==
+          "expected the number of key/value heads (2) to be a multiple of tp "
+          "under " + std::string(name(framework)) +
+              ", which does not replicate heads, but got tp = 4; legal here: 1, "
+              "2");
+  }
+  // Without a pipeline all but native shard all.
+  const Plan flat = planFor(program, 1, 4, 1, false, 3, 1, 4);
+  for (Framework framework : {Framework::DeepSpeed, Framework::MegatronCore})
+    CHECK(checkPlan(program, flat, ModelCheck::NameOnly, framework).empty());
+}
+
+TEST_CASE("parts, copies, hosts, orders and types are those of a framework") {
+  const Program program = smallLlama({16, 24, 4, 2, 3, 40, 1000, 8, false});
+  const struct {
+    const char *rule;
+    Framework accepts, rejects;
+    int zero;
+    std::function<void(Plan &)> change;
+  } cases[] = {
+      {"cp_of_framework", Framework::MegatronCore, Framework::TorchTitan, 0,
+       [](Plan &p) {
+         p.cp = 2;
+         p.cpKind = CpKind::AllToAll;
+       }},
+      {"cp_of_framework", Framework::TorchTitan, Framework::DeepSpeed, 0,
+       [](Plan &p) { p.cp = 2; }},
+      {"copies_of_framework", Framework::TorchTitan, Framework::DeepSpeed, 2,
+       [](Plan &p) { p.zeroRanks = 2; }},
+      {"copies_of_framework", Framework::DeepSpeed, Framework::MegatronCore, 3,
+       [](Plan &p) { p.zeroRanks = 2; }},
+      {"offload_of_framework", Framework::DeepSpeed, Framework::TorchTitan, 3,
+       [](Plan &p) { p.offloadOptimizer = true; }},
+      {"order_of_framework", Framework::MegatronCore, Framework::TorchTitan, 0,
+       [](Plan &p) { p.order = MeshOrder::DpPp; }},
+      {"gradients_of_framework", Framework::DeepSpeed, Framework::TorchTitan, 0,
+       [](Plan &p) { p.dtypes.grad = p.dtypes.reduce = DType::BF16; }},
+      {"products_of_framework", Framework::TorchTitan, Framework::DeepSpeed, 0,
+       [](Plan &p) { p.dtypes.products = Narrow::Fp8; }},
+  };
+  std::set<std::string> seen;
+  for (const auto &c : cases) {
+    CAPTURE(c.rule, name(c.accepts), name(c.rejects));
+    Plan plan = planFor(program, 1, 4, 1, false, c.zero, 1, 4);
+    c.change(plan);
+    setMesh(plan);
+    for (Framework framework : {Framework::Native, c.accepts})
+      CHECK(!find(checkPlan(program, plan, ModelCheck::NameOnly, framework),
+                 c.rule));
+    const std::vector<Violation> violations =
+        checkPlan(program, plan, ModelCheck::NameOnly, c.rejects);
+    const std::optional<Violation> violation = find(violations, c.rule);
+    REQUIRE(violation);
+    CHECK_FALSE(violation->legal.empty());
+    seen.insert(c.rule);
+  }
+  CHECK(seen.size() == 6);
+  // DeepSpeed's pipeline has no axis for parts of a sequence.
+  Plan both = planFor(program, 2, 2, 1, false, 0, 1, 4);
+  both.cp = 2;
+  both.cpKind = CpKind::AllToAll;
+  setMesh(both);
+  CHECK(checkPlan(program, both, ModelCheck::NameOnly, Framework::DeepSpeed)
+            .size() == 1);
+  // torchtitan wants 2 cp * tp.
+  Plan titan = planFor(program, 1, 1, 4, true, 0, 1, 4);
+  titan.cp = 4;
+  titan.cpKind = CpKind::AllGather;
+  setMesh(titan);
+  CHECK(checkPlan(program, titan, ModelCheck::NameOnly,
+                  Framework::MegatronCore)
+            .empty());
+  CHECK(checkPlan(program, titan, ModelCheck::NameOnly, Framework::TorchTitan)
+            .size() == 1);
+}
