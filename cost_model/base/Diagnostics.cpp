@@ -22,12 +22,16 @@ const Diagnostic &describe(Diag id) {
 std::string diagnosticsPage(const std::vector<Diagnostic> &entries) {
   std::string page =
       "# Diagnostics\n\n"
-      "Every refusal ends in the name of its entry: `error: ... [unknown_key]`.\n"
+      "Every refusal ends in the name of its entry: `error: ... "
+      "[unknown_key]`.\n"
       "`shardwright diagnostics NAME` prints one, `shardwright diagnostics\n"
-      "--markdown` this page, from the tables `cost_model/base/Diagnostics.def`,\n"
+      "--markdown` this page, from the tables "
+      "`cost_model/base/Diagnostics.def`,\n"
       "`runtime/src/train/Diagnostics.def` (compiled programs) and\n"
-      "`passes/Verify/Diagnostics.def` (IR). The number is the exit code. A rule\n"
-      "that a plan breaks exits 5 instead of 4 where flags spelt the plan, and 2\n"
+      "`passes/Verify/Diagnostics.def` (IR). The number is the exit code. A "
+      "rule\n"
+      "that a plan breaks exits 5 instead of 4 where flags spelt the plan, and "
+      "2\n"
       "where no plan of a search obeys it.\n";
   std::string_view section;
   for (const Diagnostic &entry : entries) {

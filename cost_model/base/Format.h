@@ -14,7 +14,8 @@ namespace shardwright::cost {
 class Table {
 public:
   enum class Align { Left, Right };
-  explicit Table(std::vector<std::string> header, std::vector<Align> aligns = {});
+  explicit Table(std::vector<std::string> header,
+                 std::vector<Align> aligns = {});
   void add(std::vector<std::string> cells);
   /// Lines end in '\n' and carry no trailing blanks.
   std::string text() const;

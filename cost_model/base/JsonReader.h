@@ -217,6 +217,14 @@ public:
                Diag::wrong_type);
     return reading != 0;
   }
+  /// Complains unless the key "schema" is `wanted`.
+  void schema(std::string_view wanted) {
+    if (const std::string found = string("schema"); found != wanted)
+      complain("/schema",
+               "expected '" + std::string(wanted) + "', but got '" + found +
+                   "'",
+               Diag::wrong_schema);
+  }
   std::string string(const std::string &key) {
     const nlohmann::json &value = at(key);
     if (value.is_string())
@@ -285,6 +293,27 @@ private:
   Failure &failure;
   std::set<std::string> asked;
 };
+
+/// Calls `each(object)` for every line of a .jsonl file that is not blank and can
+/// be parsed. False if anything was wrong, `each`'s complaints included.
+template <typename Each>
+bool forEachJsonLine(std::string_view text, std::string_view file,
+                     Failure &failure, Each each) {
+  const size_t before = failure.messages.size();
+  failure.kind = FailureKind::Input;
+  for (size_t line = 1; !text.empty(); ++line) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view content = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (content.find_first_not_of(" \t\r") == std::string_view::npos)
+      continue;
+    const std::string where = std::string(file) + ":" + std::to_string(line);
+    nlohmann::json root;
+    if (parseStrictly(content, where, root, failure))
+      each(JsonObject(root, where + "#", failure));
+  }
+  return failure.messages.size() == before;
+}
 
 } // namespace shardwright::cost
 

@@ -240,8 +240,8 @@ public:
                     hardware, profile, which);
       return entry->second;
     };
-    VariantTime time = part(rests, restKey(local, index, variant.policy, traits),
-                            LayerPart::Rest);
+    VariantTime time = part(
+        rests, restKey(local, index, variant.policy, traits), LayerPart::Rest);
     if (traits.attention)
       time.add(part(cores, coreKey(local, index, variant.policy),
                     LayerPart::Core));

@@ -158,7 +158,8 @@ private:
     add("tp_communication", "microbatches * (forward_exposed + backward_exposed)",
         {times, seconds("forward_exposed", work.forwardCommunication),
          seconds("backward_exposed", work.backwardCommunication)});
-    add("cp_communication", "microbatches * (forward_context + backward_context)",
+    add("cp_communication",
+        "microbatches * (forward_context + backward_context)",
         {times, seconds("forward_context", work.forwardContext),
          seconds("backward_context", work.backwardContext)});
     const Seconds exchange = work.forwardExchange + work.backwardExchange;

@@ -118,7 +118,9 @@ public:
 
   /// Flat 16-bit buckets of a data-parallel wrapper.
   double bucketBytes(const MemoryParts &parts) const {
-    return plan.dp * plan.cp > 1 ? profile.bucketBytesPerParameter * elements(parts) : 0;
+    return plan.dp * plan.cp > 1
+               ? profile.bucketBytesPerParameter * elements(parts)
+               : 0;
   }
 
   /// What the update makes and leaves: the allocator gives it no blocks of the
@@ -201,9 +203,10 @@ StageEstimate estimateStageMemory(const Program &program,
   beside += framework.gradientCopies(parts);
   if (plan.offloadOptimizer) // what the host has no room for stays
     beside += std::max(
-        0.0, static_cast<double>((optimizerStateBytes(program, plan, table, stage) -
-                                  hardware.host.capacity)
-                                     .count()));
+        0.0,
+        static_cast<double>((optimizerStateBytes(program, plan, table, stage) -
+                             hardware.host.capacity)
+                                .count()));
   if (plan.zero >= 3 && profile.masterIsParameter)
     parts.parameters = Bytes(0); // gathered copies are cast from it
   // Of the layer behind the one at work, whose transfers run ahead.

@@ -32,7 +32,8 @@ public:
                 const Profile &profile, bool backward, bool redone = false)
       : plan(plan), function(function), planned(planned), hardware(hardware),
         device(hardware.device), profile(profile), backward(backward),
-        redone(redone), narrow(narrowRate(hardware.device, plan.dtypes.products)) {
+        redone(redone),
+        narrow(narrowRate(hardware.device, plan.dtypes.products)) {
     producer.assign(function.values.size(), -1);
     uses.assign(function.values.size(), 0);
     returned.assign(function.values.size(), false);
@@ -473,26 +474,28 @@ private:
                                   : profile.forwardOperators;
         Bytes payload = localBytes(plan, function.values[value], source);
         if (contexts) {
-          time.contexts += collectiveTime(hardware, step.collective, payload,
-                                          placementOf(plan, hardware, step.axes));
+          time.contexts +=
+              collectiveTime(hardware, step.collective, payload,
+                             placementOf(plan, hardware, step.axes));
           continue;
         }
         if (step.collective == Collective::AllToAll) {
           payload = Bytes(static_cast<int64_t>(
               profile.expertImbalance * static_cast<double>(payload.count())));
-          time.exchanges +=
-              exchangeTime(hardware, payload, placementOf(plan, hardware, step.axes), choices(),
-                           profile.exchangeOncePerNode);
+          time.exchanges += exchangeTime(
+              hardware, payload, placementOf(plan, hardware, step.axes),
+              choices(), profile.exchangeOncePerNode);
           continue;
         }
         // Backward reads what the forward pass has gathered.
-        if (profile.keepsGatheredInputs && isSaved(static_cast<ValueId>(value)) &&
+        if (profile.keepsGatheredInputs &&
+            isSaved(static_cast<ValueId>(value)) &&
             step.collective == Collective::AllGather)
           continue;
         const Seconds cost =
-            exchangesApart(value) * collectiveTime(hardware, step.collective,
-                                                   payload,
-                                                   placementOf(plan, hardware, step.axes));
+            exchangesApart(value) *
+            collectiveTime(hardware, step.collective, payload,
+                           placementOf(plan, hardware, step.axes));
         (step.collective == Collective::AllGather ? time.gathers
                                                   : time.finishes) += cost;
       }

@@ -210,7 +210,8 @@ Seconds StageClock::hostTime(const StageWork &own) const {
   // written by one and read by the other.
   const double traffic = elements * (6 * master + 2 * grad + 2 * param);
   return Seconds(moved / (hardware.host.link.count() * kHostLinkFraction) +
-                 traffic / (hardware.host.memory.count() * kHostUpdateFraction));
+                 traffic /
+                     (hardware.host.memory.count() * kHostUpdateFraction));
 }
 
 double slowestExcess(const Device &device, int64_t ranks) {

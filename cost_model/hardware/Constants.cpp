@@ -72,7 +72,8 @@ void addShared(const Hardware &hardware,
       "reserved over allocated memory, 33 runs of MooreThreads/SimuMax commit "
       "4dcaae5: mean 1.049");
   add("routing concentration", kRoutingConcentration,
-      "Grok-1 rows of NVIDIA/dgxc-benchmarking, whose routers nobody forces: 100 "
+      "Grok-1 rows of NVIDIA/dgxc-benchmarking, whose routers nobody forces: "
+      "100 "
       "to 160 does as well; Qwen3-235B forced and not (step time 1.15 and 1.24 "
       "times) wants less");
   add("kernel latency seconds", hardware.device.kernelLatency.count(),
@@ -80,11 +81,13 @@ void addShared(const Hardware &hardware,
       "mem_empirical_constant_latency");
   add("launch of an operator", kLaunchOfLoop, "order of magnitude; not fitted");
   add("host link fraction", kHostLinkFraction,
-      "128/130 of PCIe's bits, 24 bytes of header for 128 to 256 of payload; not "
+      "128/130 of PCIe's bits, 24 bytes of header for 128 to 256 of payload; "
+      "not "
       "fitted");
   add("host update fraction", kHostUpdateFraction,
       "1e10 parameters in 2.57 s on 12 channels of DDR4-2666 (Ren et al., "
-      "ZeRO-Offload, arXiv 2101.06840, table 4: CPU-Adam; second-hand, not checked "
+      "ZeRO-Offload, arXiv 2101.06840, table 4: CPU-Adam; second-hand, not "
+      "checked "
       "against the paper)");
 }
 

@@ -208,12 +208,7 @@ bool readHardware(std::string_view text, std::string_view file,
   if (!parseStrictly(text, where, root, failure))
     return false;
   JsonObject object(root, where + "#", failure);
-  if (const std::string schema = object.string("schema");
-      schema != "shardwright.cluster/1")
-    object.complain("/schema",
-                    "expected 'shardwright.cluster/1', but got '" + schema +
-                        "'",
-                    Diag::wrong_schema);
+  object.schema("shardwright.cluster/1");
   Hardware result;
   result.name = object.string("name");
   result.description = object.string("description");

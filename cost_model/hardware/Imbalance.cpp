@@ -24,7 +24,8 @@ double busiestOverMean(int64_t ranks, double rows, double share) {
   const double z = below < 0.5 ? -normalAbove(below) : normalAbove(1 - below);
   // Wilson and Hilferty (1931): the cube root of a gamma variable is normal.
   const double ninth = variance / 9;
-  const double load = std::pow(std::max(0.0, 1 - ninth + z * std::sqrt(ninth)), 3);
+  const double load =
+      std::pow(std::max(0.0, 1 - ninth + z * std::sqrt(ninth)), 3);
   return std::clamp(load, 1.0, n);
 }
 

@@ -40,8 +40,8 @@ StageLayout readLayout(JsonObject &object, const std::string &text) {
        {StageLayout::Layers, StageLayout::Products, StageLayout::Modules})
     if (text == name(layout))
       return layout;
-  object.complain("/stages",
-                  "expected layers, products or modules, but got '" + text + "'");
+  object.complain("/stages", "expected layers, products or modules, but got '" +
+                                 text + "'");
   return StageLayout::Layers;
 }
 
@@ -68,12 +68,7 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
   if (!parseStrictly(text, where, root, failure))
     return false;
   JsonObject object(root, where + "#", failure);
-  if (const std::string schema = object.string("schema");
-      schema != "shardwright.profile/1")
-    object.complain("/schema",
-                    "expected 'shardwright.profile/1', but got '" + schema +
-                        "'",
-                    Diag::wrong_schema);
+  object.schema("shardwright.profile/1");
   Profile result;
   result.name = object.string("name");
   result.description = object.string("description");

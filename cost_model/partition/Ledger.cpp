@@ -124,7 +124,8 @@ private:
             t.collective == Collective::AllGather ? paramWidth : gradWidth;
         add(t.collective,
             t.group == BucketTransfer::Owners ? "pp" : axisName(plan, t.axes),
-            t.phase, t.everyMicrobatch ? checkedMul(layers, microbatches) : layers,
+            t.phase,
+            t.everyMicrobatch ? checkedMul(layers, microbatches) : layers,
             Bytes(checkedMul(t.elements, width)));
       });
   }

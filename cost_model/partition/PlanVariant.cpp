@@ -118,7 +118,8 @@ private:
                     std::string(name(factors[i].role)) + " of " +
                     std::to_string(size) + " is not divisible by " +
                     std::to_string(shards));
-      if (shards > 1 && factors[i].kind == FactorKind::Full && !isAttentionCore(op))
+      if (shards > 1 && factors[i].kind == FactorKind::Full &&
+          !isAttentionCore(op))
         return fail("op " + op.name + ": " +
                     std::string(name(factors[i].role)) + " cannot be sharded");
       planned.local.factors[i].size = size / shards;
@@ -406,9 +407,10 @@ std::map<int32_t, LaterReader> readersOf(const Plan &plan,
         single = single && (!reader.encoding || *reader.encoding == encoding);
         reader.encoding = std::move(encoding);
         const std::vector<bool> &in = op.space.linear;
-        linear = linear && i < in.size() && in[i] &&
-                 (isProduct(op) || std::count(in.begin(), in.end(), true) == 1) &&
-                 (!reader.linearIn || *reader.linearIn == op.segment);
+        linear =
+            linear && i < in.size() && in[i] &&
+            (isProduct(op) || std::count(in.begin(), in.end(), true) == 1) &&
+            (!reader.linearIn || *reader.linearIn == op.segment);
         reader.linearIn = op.segment;
         for (const Factor &factor : op.space.factors)
           addAxes(reader.usedAxes, factorAxes(plan, op, factor.role));

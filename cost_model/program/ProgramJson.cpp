@@ -201,9 +201,7 @@ bool integerIn(const json &value, int64_t least, int64_t most,
 class ProgramReader {
 public:
   void read(JsonObject root, Program &program) {
-    if (root.string("schema") != programSchema)
-      root.complain("/schema", "expected '" + std::string(programSchema) + "'",
-                    Diag::wrong_schema);
+    root.schema(programSchema);
     program.name = root.string("name");
     program.family = root.string("family");
     program.sequence = root.integer("sequence", 1, maxSize);

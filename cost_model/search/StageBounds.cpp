@@ -182,8 +182,8 @@ const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
       layer.policy = costOf(plan, kind, key.recompute);
       layer.savedPlain = leastSaved(plan, plain, Recompute::None);
       layer.savedPolicy = leastSaved(plan, memory, key.recompute);
-      layer.workspace =
-          static_cast<double>(std::min(plain.workspace, memory.workspace).count());
+      layer.workspace = static_cast<double>(
+          std::min(plain.workspace, memory.workspace).count());
     } else {
       for (Recompute policy : policies)
         layer.plain = Cost::least(layer.plain, costOf(plan, kind, policy));

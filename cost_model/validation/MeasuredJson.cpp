@@ -38,41 +38,28 @@ using Row = std::function<void(JsonObject &, MeasuredOutcome &)>;
 /// Calls `each` for every line and closes the report.
 bool forEachLine(std::string_view text, std::string_view file,
                  MeasuredReport &report, Failure &failure, const Row &each) {
-  const size_t before = failure.messages.size();
-  failure.kind = FailureKind::Input;
   std::map<std::string, std::vector<double>> errors;
   std::vector<double> all;
-  size_t line = 0;
-  while (!text.empty()) {
-    ++line;
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view content = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (content.find_first_not_of(" \t\r") == std::string_view::npos)
-      continue;
-    const std::string where = std::string(file) + ":" + std::to_string(line);
-    nlohmann::json root;
-    if (!parseStrictly(content, where, root, failure))
-      continue;
-    JsonObject object(root, where + "#", failure);
-    MeasuredOutcome outcome;
-    if (object.has("source"))
-      outcome.source = object.string("source");
-    each(object, outcome);
-    if (!outcome.unsupported.empty()) {
-      ++report.unsupported[outcome.unsupported];
-    } else if (outcome.measuredSeconds > 0) {
-      const double error =
-          outcome.predictedSeconds / outcome.measuredSeconds - 1;
-      errors[outcome.group].push_back(error);
-      all.push_back(error);
-    }
-    report.rows.push_back(std::move(outcome));
-  }
+  const bool good =
+      forEachJsonLine(text, file, failure, [&](JsonObject object) {
+        MeasuredOutcome outcome;
+        if (object.has("source"))
+          outcome.source = object.string("source");
+        each(object, outcome);
+        if (!outcome.unsupported.empty()) {
+          ++report.unsupported[outcome.unsupported];
+        } else if (outcome.measuredSeconds > 0) {
+          const double error =
+              outcome.predictedSeconds / outcome.measuredSeconds - 1;
+          errors[outcome.group].push_back(error);
+          all.push_back(error);
+        }
+        report.rows.push_back(std::move(outcome));
+      });
   for (auto &[group, values] : errors)
     report.groups[group] = statisticsOf(std::move(values));
   report.summary = statisticsOf(std::move(all));
-  return failure.messages.size() == before;
+  return good;
 }
 
 bool collectiveNamed(const std::string &name, Collective &collective) {

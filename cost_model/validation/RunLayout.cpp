@@ -123,10 +123,11 @@ std::vector<Stage> stagesByModules(const Program &program, int64_t count,
 /// Layers of the plan as the row's framework lays them out and recomputes them.
 std::vector<Stage> runStages(const ValidationRow &row, const Program &program,
                             const Profile &profile, const Plan &plan) {
-  Recompute policy = row.recompute == "full"        ? Recompute::Full
-                     : row.recompute == "selective" && profile.redoneLabels.empty()
-                         ? Recompute::Selective
-                         : Recompute::None;
+  Recompute policy =
+      row.recompute == "full" ? Recompute::Full
+      : row.recompute == "selective" && profile.redoneLabels.empty()
+          ? Recompute::Selective
+          : Recompute::None;
   const int64_t count = stageCount(plan);
   if (policy == Recompute::Selective && profile.selectiveLayerShare > 0)
     return evenStages(program, count, Recompute::Full,

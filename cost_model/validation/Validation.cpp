@@ -290,7 +290,8 @@ std::string unsupportedReason(const ValidationRow &row) {
     return "precision " + row.precision;
   if (row.zeroGroup > 0 && (row.dp * row.cp % row.zeroGroup != 0 ||
                             row.zeroGroup % row.cp != 0))
-    return "optimizer state sharded over ranks that do not divide the data axis";
+    return "optimizer state sharded over ranks that do not divide the data "
+           "axis";
   if (row.recompute != "none" && row.recompute != "selective" &&
       row.recompute != "full")
     return "recomputation '" + row.recompute + "'";

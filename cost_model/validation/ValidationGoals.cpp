@@ -89,7 +89,8 @@ double quantile(std::vector<Weighted> values, double share) {
 double leftOutCoverage(const std::vector<ValidationOutcome> &rows,
                        int64_t &sources) {
   // Class -> set -> configuration -> errors of its repeats.
-  std::map<RunFamily, std::map<std::string, std::map<std::string, std::vector<double>>>>
+  std::map<RunFamily,
+           std::map<std::string, std::map<std::string, std::vector<double>>>>
       classes;
   for (const ValidationOutcome &row : rows)
     if (row.headline && row.error())
@@ -147,10 +148,11 @@ std::vector<Goal> runGoals(const std::vector<ValidationOutcome> &rows) {
                low("max", korthikanti.maximum, 0.10, 0.06)}});
   add(goals, medianAndP90("step time, dense in 8 bits or fewer",
                           timeOf(isDense8), 0.09, 0.20, 0.06, 0.12));
-  add(goals, medianAndP90(
-                 "step time, mixture of experts",
-                 timeOf([](auto &row) { return row.family == RunFamily::Experts; }), 0.15,
-                 0.40, 0.10, 0.25));
+  add(goals,
+      medianAndP90("step time, mixture of experts", timeOf([](auto &row) {
+                     return row.family == RunFamily::Experts;
+                   }),
+                   0.15, 0.40, 0.10, 0.25));
   const auto memoryOf = [&](bool certain) {
     std::map<std::string, std::vector<double>> repeats;
     for (const ValidationOutcome *row : chosen(rows, [=](auto &row) {

@@ -233,25 +233,11 @@ nlohmann::json groupJson(const ValidationGroup &group) {
 
 bool readValidationRows(std::string_view text, std::string_view file,
                         std::vector<ValidationRow> &rows, Failure &failure) {
-  const size_t before = failure.messages.size();
-  failure.kind = FailureKind::Input;
-  size_t line = 0;
-  while (!text.empty()) {
-    ++line;
-    const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view content = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (content.find_first_not_of(" \t\r") == std::string_view::npos)
-      continue;
-    const std::string where = std::string(file) + ":" + std::to_string(line);
-    nlohmann::json root;
-    if (!parseStrictly(content, where, root, failure))
-      continue;
+  return forEachJsonLine(text, file, failure, [&](JsonObject object) {
     ValidationRow row;
-    readRow(JsonObject(root, where + "#", failure), row);
+    readRow(std::move(object), row);
     rows.push_back(std::move(row));
-  }
-  return failure.messages.size() == before;
+  });
 }
 
 std::string validationJson(const ValidationReport &report) {

@@ -22,8 +22,8 @@ constexpr int64_t large = 1000003;
 /// A fake device takes long for many: SHARDWRIGHT_CTS_LARGEST makes it fewer.
 const std::vector<int64_t> counts = [] {
   const char *largest = std::getenv("SHARDWRIGHT_CTS_LARGEST");
-  return std::vector<int64_t>{0, 1,  2,    3,
-                              7, 63, 1000, largest ? std::atoll(largest) : large};
+  return std::vector<int64_t>{
+      0, 1, 2, 3, 7, 63, 1000, largest ? std::atoll(largest) : large};
 }();
 
 struct Groups {

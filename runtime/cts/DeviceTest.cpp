@@ -150,7 +150,9 @@ TEST_CASE("lanes run in order, and compute waits for them when told") {
                                   value.data(), count, Lane::Gradients});
       };
       bool good = true;
-      auto want = [&](sw_rt_status status) { good = good && status == SW_RT_OK; };
+      auto want = [&](sw_rt_status status) {
+        good = good && status == SW_RT_OK;
+      };
       for (int round = 0; round < 3; ++round) {
         want(device.copyRows(source.data(), 4 * count, value.data(), 4 * count,
                              4 * count, 1));

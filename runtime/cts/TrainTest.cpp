@@ -449,13 +449,15 @@ TEST_CASE("refusals have one message and an exit code") {
   refuse(two + data() + " --steps", 5, "run_flag", "to be followed by");
   refuse(two + data() + " --lr=fast", 5, "run_flag", "but got 'fast'");
   refuse(two + data() + " --json=1", 5, "run_flag", "to take no value");
-  refuse(two + " --data /nowhere/x.bin", 4, "run_data", "'/nowhere/x.bin' is not: No such");
+  refuse(two + " --data /nowhere/x.bin", 4, "run_data",
+         "'/nowhere/x.bin' is not: No such");
   refuse(two + " --data " + tiny, 4, "run_data",
          "expected a .bin of u16 tokens for the "
          "vocabulary of 37");
   refuse(two + data() + " --dump /nowhere/x", 5, "run_output",
          "expected --dump to be a file that can be written");
-  refuse(two + data() + " --trace /nowhere/x", 5, "run_output", "expected --trace");
+  refuse(two + data() + " --trace /nowhere/x", 5, "run_output",
+         "expected --trace");
   refuse(two + " --dry-run --rank 2", 5, "run_ranks",
          "expected --rank to be below 2, but got 2");
   refuse(two + data() + " --rank 1", 5, "run_flag",
@@ -488,7 +490,8 @@ TEST_CASE("a stalled rank ends the job in time and is named") {
 TEST_CASE("a damaged canary is a bug of ours, with the part named") {
   const Outcome run = train("dp=2,fault=canary", "--steps 3");
   CHECK(run.code == 1);
-  CHECK_THAT(run.err, Contains("damaged: comm, workspace") && Contains("[run_defect]"));
+  CHECK_THAT(run.err,
+             Contains("damaged: comm, workspace") && Contains("[run_defect]"));
 }
 
 TEST_CASE("a loss that is not a number ends the run") {

@@ -80,7 +80,8 @@ template <typename Function> sw_rt_status repeat(int count, Function call) {
 using Reduction = sw_rt_status(sw_rt_context &, Group &, sw_rt_dtype, sw_rt_op,
                                const void *, void *, int64_t);
 #define MANGLED(name)                                                          \
-  "_ZN11shardwright7runtime" name "ER13sw_rt_contextRNS0_5GroupE11sw_rt_dtype8" \
+  "_ZN11shardwright7runtime" name                                              \
+  "ER13sw_rt_contextRNS0_5GroupE11sw_rt_dtype8"                                \
   "sw_rt_opPKvPvl"
 Reduction realAllReduce asm("__real_" MANGLED("9allReduce"));
 Reduction wrapAllReduce asm("__wrap_" MANGLED("9allReduce"));

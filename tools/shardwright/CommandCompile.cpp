@@ -119,7 +119,8 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
              flags.question.sequence || !flags.search.fix.empty() ||
              !flags.search.max.empty() || !flags.question.dtype.empty() ||
              !flags.question.runsOn.empty() ||
-             !flags.question.memoryLimit.empty() || flags.search.timeLimit > 0) {
+             !flags.question.memoryLimit.empty() ||
+             flags.search.timeLimit > 0) {
     return refused(Diag::conflicting_flags,
                    "--plan " + options.planPath +
                        ": the file says it all; drop the flags that make a "

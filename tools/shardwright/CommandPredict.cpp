@@ -309,16 +309,18 @@ void addPredict(CLI::App &app, Streams streams, ExitCode &exitCode) {
       ->add_flag("--require-fit", options->requireFit,
                  "Exit 2 if the plan does not fit")
       ->group("Checks");
-  command
-      ->add_option("--expect", options->expected,
-                   "Report of an earlier time: exit 2 if step time or memory "
-                   "has moved from it")
-      ->group("Checks");
+  CLI::Option *expect =
+      command
+          ->add_option("--expect", options->expected,
+                       "Report of an earlier time: exit 2 if step time or memory "
+                       "has moved from it")
+          ->group("Checks");
   command
       ->add_option("--tolerance", options->tolerance,
                    "Percent by which --expect lets them move")
       ->capture_default_str()
       ->check(checkAmount)
+      ->needs(expect)
       ->group("Checks");
   options->goodput.add(*command);
   command

@@ -226,8 +226,10 @@ void addSweep(CLI::App &app, Streams streams, ExitCode &exitCode) {
       ->check(CLI::Range(int64_t(1), int64_t(1) << 31));
   options->question.addMachineless(*command);
   options->search.add(*command);
-  command->add_flag("--csv", options->csv, "Print CSV on stdout");
-  command->add_flag("--json", options->json, "Print JSON on stdout");
+  CLI::Option *csv =
+      command->add_flag("--csv", options->csv, "Print CSV on stdout");
+  command->add_flag("--json", options->json, "Print JSON on stdout")
+      ->excludes(csv);
   command->footer("Examples:\n"
                   "  shardwright sweep examples/models/llama-3-70b --cluster "
                   "dgx-h100 --gpus 64,128,256,512 --global-batch 1024\n"

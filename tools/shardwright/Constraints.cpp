@@ -136,11 +136,12 @@ public:
       std::vector<std::string> names;
       for (const Spelling &spelling : spellings)
         names.push_back(spelling.text);
-      return complain(text, "expected a field of a plan (dp, tp, pp, ep, etp, sp, "
-                            "cp, cp_kind, zero, zero_ranks, offload, order, "
-                            "microbatch, schedule, vp, recompute, first_layers, "
-                            "last_layers), but got '" +
-                                key + "'" + nearest(key, names));
+      return complain(text,
+                      "expected a field of a plan (dp, tp, pp, ep, etp, sp, "
+                      "cp, cp_kind, zero, zero_ranks, offload, order, "
+                      "microbatch, schedule, vp, recompute, first_layers, "
+                      "last_layers), but got '" +
+                          key + "'" + nearest(key, names));
     }
     set(text, found->field, value);
   }
@@ -181,8 +182,10 @@ private:
     }
     case Field::ZeroRanks:
       if (!parseInteger(value, number) || number < 0)
-        return complain(text, "expected 0 (all data ranks) or a number of them, "
-                              "but got '" + value + "'");
+        return complain(text,
+                        "expected 0 (all data ranks) or a number of them, "
+                        "but got '" +
+                            value + "'");
       break;
     case Field::Schedule: {
       ScheduleKind schedule;

@@ -146,8 +146,9 @@ bool answerGoodput(const GoodputFlags &flags, const Program &program,
   }
   if (operations.storageWrite.count() < 1) {
     return refuse(failure, Diag::flag_value,
-                  "storage (--storage or the cluster's): expected at least one byte a second, but "
-             "got " + std::to_string(operations.storageWrite.count()));
+                  "storage (--storage or the cluster's): expected at least one "
+                  "byte a second, but got " +
+                      std::to_string(operations.storageWrite.count()));
   }
   if (flags.price >= 0)
     operations.pricePerDeviceHour = flags.price;

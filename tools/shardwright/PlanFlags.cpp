@@ -132,15 +132,16 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   candidate.dp = flags.dp;
   if (flags.dp == 0 && gpus % model != 0)
     complain((candidate.cp > 1 ? "expected tp * pp * cp to divide the "
-                               : "expected tp * pp to divide the ") + std::to_string(gpus) +
-                 " GPUs, but got " + product + " = " + std::to_string(model),
+                               : "expected tp * pp to divide the ") +
+                 std::to_string(gpus) + " GPUs, but got " + product + " = " +
+                 std::to_string(model),
              Diag::degrees_fill_devices);
   if (flags.dp == 0)
     candidate.dp = std::max<int64_t>(gpus / model, 1);
   else if (flags.dp > gpus / model || flags.dp * model != gpus)
     complain((candidate.cp > 1 ? "expected tp * pp * cp * dp to equal the "
-                               : "expected tp * pp * dp to equal the ") + std::to_string(gpus) +
-                 " GPUs, but got " + product + " x " +
+                               : "expected tp * pp * dp to equal the ") +
+                 std::to_string(gpus) + " GPUs, but got " + product + " x " +
                  std::to_string(flags.dp) + " DP",
              Diag::degrees_fill_devices);
   if (flags.zeroRanks != candidate.dp) // all of them is no group

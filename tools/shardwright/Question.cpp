@@ -63,15 +63,17 @@ void QuestionFlags::addMachineless(CLI::App &command) {
                   "bf16, f32 or f64 (default: bf16 on GPUs, f32 on a host)")
       ->group("Question");
   command
-      .add_option("--products", products,
-                  "Products of layers: " + namesOf(narrows) +
-                      "; any: what device and framework have, for the search to "
-                      "choose (default: none, in the type of --dtype)")
+      .add_option(
+          "--products", products,
+          "Products of layers: " + namesOf(narrows) +
+              "; any: what device and framework have, for the search to "
+              "choose (default: none, in the type of --dtype)")
       ->group("Question");
   command
-      .add_option("--gradients", gradients,
-                  "Type in which gradients are kept and summed: f32 or bf16, or "
-                  "any of the framework's (default: the profile's)")
+      .add_option(
+          "--gradients", gradients,
+          "Type in which gradients are kept and summed: f32 or bf16, or "
+          "any of the framework's (default: the profile's)")
       ->group("Question");
   command
       .add_option("--memory-limit", memoryLimit,

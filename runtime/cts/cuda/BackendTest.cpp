@@ -183,8 +183,8 @@ TEST_CASE("memory is predicted and checked before anything is taken") {
       ranks[0]["device"]["beside_arena_predicted_bytes"];
   const int64_t nccl = 2 * 32 * (12 << 20), blas = 32 << 20;
   const int64_t inputs = 2 * 4 * 256;
-  CHECK(predicted ==
-        nccl + blas + inputs + ranks[0]["device"]["scratch_bytes"].get<int64_t>());
+  CHECK(predicted == nccl + blas + inputs +
+                         ranks[0]["device"]["scratch_bytes"].get<int64_t>());
   const Json dry = Json::parse(
       shell("", SHARDWRIGHT_TINY " dp=2,tp=2,device --dry-run --json").out);
   CHECK(dry["memory_beside_arena"]["nccl_bytes"] == nccl);

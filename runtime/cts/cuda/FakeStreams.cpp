@@ -205,7 +205,8 @@ CUresult FakeStreams::launch(const FakeGraph &graph, FakeStream *stream) {
     if (node.work)
       queue.push_back(node.work);
     else if (node.isRecord)
-      queue.push_back([run = replay.get(), i] { return run->passed[i] = true; });
+      queue.push_back(
+          [run = replay.get(), i] { return run->passed[i] = true; });
     else
       queue.push_back(
           [run = replay.get(), at = node.awaited] { return run->passed[at]; });

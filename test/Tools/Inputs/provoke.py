@@ -210,11 +210,13 @@ planned("reduce_equals_grad", changed(plan, dtypes__reduce="bf16"))
 unit = {
     name: "RulesTest.cpp" for name in
     ("degrees_positive", "sequence_matches", "expert_ffn_divisible_by_etp",
-     "non_nested_axes", "counts_fit", "zero_known",
-     "zero_group", "zero_of_framework", "schedule_of_framework",
-     "tp_needs_sp", "ring_sees_all", "cp_of_framework",
-     "copies_of_framework", "offload_of_framework", "order_of_framework",
-     "gradients_of_framework", "products_of_framework")}
+     "non_nested_axes", "counts_fit", "zero_known", "zero_group",
+     "ring_sees_all")}
+unit |= {
+    name: "FrameworkRulesTest.cpp" for name in
+    ("zero_of_framework", "schedule_of_framework", "tp_needs_sp",
+     "cp_of_framework", "copies_of_framework", "offload_of_framework",
+     "order_of_framework", "gradients_of_framework", "products_of_framework")}
 
 # Search.
 search("no_plan_fits", "--gpus", "8", "--global-batch", "8",

@@ -102,9 +102,10 @@ TEST_CASE("classes of experts: what a config leaves out") {
         std::string::npos);
   // No shared ones: null and 0.
   for (const char *none : {"null", "0"}) {
-    REQUIRE(parseHfConfig(R"({"model_type": "deepseek_v3", "n_shared_experts": )" +
-                              std::string(none) + "}",
-                          "config.json", spec, failure));
+    REQUIRE(
+        parseHfConfig(R"({"model_type": "deepseek_v3", "n_shared_experts": )" +
+                          std::string(none) + "}",
+                      "config.json", spec, failure));
     CHECK(spec.experts.sharedFfn == 0);
   }
 }
@@ -203,7 +204,8 @@ TEST_CASE("lists of the layers of Llama 4") {
   const std::pair<const char *, const char *> wrong[] = {
       {R"("moe_layers": [48])", "expected a list of layer numbers"},
       {R"("layer_types": ["sliding_attention"])",
-       "expected a list of \"chunked_attention\" or \"full_attention\" for each "
+       "expected a list of \"chunked_attention\" or \"full_attention\" for "
+       "each "
        "of 48 layers"},
       {R"("no_rope_layers": [0, 1])",
        "expected a list of 0 or 1 for each of 48 layers"},
@@ -224,8 +226,8 @@ TEST_CASE("what is read past in a config of experts is noted") {
   const auto notes = [](const std::string &member) {
     ModelSpec spec;
     Failure failure;
-    REQUIRE(parseHfConfig(mixtral.substr(0, mixtral.size() - 1) + ", " + member +
-                              "}",
+    REQUIRE(parseHfConfig(mixtral.substr(0, mixtral.size() - 1) + ", " +
+                              member + "}",
                           "config.json", spec, failure));
     std::string all;
     for (const std::string &note : spec.notes)

@@ -90,9 +90,10 @@ TEST_CASE("names of the attribute maps of Hugging Face's classes") {
   CHECK(gpt2.notes.empty());
   CHECK(accepted(R"({"model_type": "opt", "d_model": 96})").hidden == 96);
   CHECK(accepted(R"({"model_type": "falcon", "n_embed": 142})").hidden == 142);
-  CHECK(has(refusal(R"({"model_type": "gpt2", "hidden_size": 64, "n_embd": 32})",
-                    cost::FailureKind::Input),
-            "#/hidden_size: expected the value of n_embd (32), but got 64"));
+  CHECK(
+      has(refusal(R"({"model_type": "gpt2", "hidden_size": 64, "n_embd": 32})",
+                  cost::FailureKind::Input),
+          "#/hidden_size: expected the value of n_embd (32), but got 64"));
 }
 
 TEST_CASE("absent keys are those of the configuration class, and noted") {
@@ -161,9 +162,10 @@ TEST_CASE("rotary parameters as later classes write them") {
   CHECK(accepted(small("phi", half + R"(0.25}, "partial_rotary_factor": 0.25)"))
             .kinds[0]
             .rope.width == 2);
-  CHECK(has(refusal(small("phi", half + R"(0.5}, "partial_rotary_factor": 0.25)"),
-                    cost::FailureKind::Input),
-            "#/partial_rotary_factor: expected the value of rope_parameters"));
+  CHECK(
+      has(refusal(small("phi", half + R"(0.5}, "partial_rotary_factor": 0.25)"),
+                  cost::FailureKind::Input),
+          "#/partial_rotary_factor: expected the value of rope_parameters"));
   CHECK(accepted(small("llama", half + "1.0}")).kinds[0].rope.width == -1);
   CHECK(has(refusal(small("llama", half + "0.5}")),
             "#/rope_parameters: expected a partial_rotary_factor of 1"));
@@ -230,7 +232,8 @@ TEST_CASE("what is no known decoder is refused with the reason") {
 }
 
 TEST_CASE("an FFN width absent or doubled") {
-  const std::string gpt2 = R"({"model_type": "gpt2", "n_embd": 64, "n_head": 4)";
+  const std::string gpt2 =
+      R"({"model_type": "gpt2", "n_embd": 64, "n_head": 4)";
   CHECK(accepted(gpt2 + "}").ffn == 256);
   CHECK(accepted(gpt2 + R"(, "n_inner": null})").ffn == 256);
   CHECK(accepted(gpt2 + R"(, "n_inner": 100})").ffn == 100);

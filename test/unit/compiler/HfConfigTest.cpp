@@ -269,7 +269,8 @@ TEST_CASE("unknown keys that turn nothing on are passed over") {
 TEST_CASE("quantization is how a checkpoint is stored") {
   const std::string quantized = R"("quantization_config": {"bits": 4})";
   for (const std::string &base : {llama, gpt2}) {
-    ModelSpec plain = accepted(base + "}"), spec = accepted(with(base, quantized));
+    ModelSpec plain = accepted(base + "}"),
+              spec = accepted(with(base, quantized));
     REQUIRE(spec.notes.size() == plain.notes.size() + 1);
     CHECK(spec.notes.front().find("#/quantization_config: how a checkpoint is "
                                   "stored") != std::string::npos);

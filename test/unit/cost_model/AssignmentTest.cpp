@@ -382,7 +382,8 @@ TEST_CASE("gradients of replicated heads are whole where an op wants them so") {
       const auto extra = extraReduceAxesOf(plan, dense, variant, p);
       for (size_t i = 0; i < extra.size(); ++i) {
         INFO(dense.parameters[i].hfName << (sp ? " sp" : ""));
-        const bool kv = i == 2 || i == 3, norm = dense.parameters[i].dims.size() == 1;
+        const bool kv = i == 2 || i == 3,
+                   norm = dense.parameters[i].dims.size() == 1;
         CHECK(extra[i] == (kv            ? std::vector<Axis>{3}
                            : norm && sp  ? std::vector<Axis>{2, 3}
                                          : std::vector<Axis>{}));

@@ -1,17 +1,12 @@
 #include "cost_model/hardware/Collective.h"
+#include "Shipped.h"
 
 #include <catch2/catch.hpp>
 
 using namespace shardwright::cost;
+using namespace shardwright::test;
 
 namespace {
-
-Hardware shipped(std::string_view name) {
-  Hardware hardware;
-  Failure failure;
-  REQUIRE(readHardware(shippedHardware(name), name, hardware, failure));
-  return hardware;
-}
 
 /// Microseconds of a collective of nccl-tests size `bytes`.
 double microseconds(const Hardware &hardware, Collective collective,

@@ -41,7 +41,8 @@ LedgerEntry entry(int64_t calls, int64_t payload) {
 
 TEST_CASE("keys and values go round a ring, and their gradients with them") {
   const Program program = smallLlama();
-  const Ledger ledger = predictLedger(program, split(program, CpKind::P2P, 2), 0);
+  const Ledger ledger =
+      predictLedger(program, split(program, CpKind::P2P, 2), 0);
   // A part: 2 * 8 positions * 4 heads * 3 * 4 bytes = 768; 16 layers and
   // microbatches; backward one call more, and twice the bytes.
   CHECK(on(ledger, "cp") ==
@@ -56,12 +57,13 @@ TEST_CASE("keys and values are gathered, their gradients scattered") {
   const Program program = smallLlama();
   const Ledger ledger =
       predictLedger(program, split(program, CpKind::AllGather, 2), 0);
-  CHECK(on(ledger, "cp") ==
-        Collectives{
-            {{Collective::AllGather, "cp", Phase::Forward}, entry(32, 32 * 384)},
-            {{Collective::AllGather, "cp", Phase::DataGrad}, entry(32, 32 * 384)},
-            {{Collective::ReduceScatter, "cp", Phase::DataGrad},
-             entry(32, 32 * 768)}});
+  CHECK(
+      on(ledger, "cp") ==
+      Collectives{
+          {{Collective::AllGather, "cp", Phase::Forward}, entry(32, 32 * 384)},
+          {{Collective::AllGather, "cp", Phase::DataGrad}, entry(32, 32 * 384)},
+          {{Collective::ReduceScatter, "cp", Phase::DataGrad},
+           entry(32, 32 * 768)}});
 }
 
 TEST_CASE("heads change for positions and back") {
@@ -83,7 +85,8 @@ TEST_CASE("heads change for positions and back") {
 
 TEST_CASE("parts do the work of the whole, whatever they exchange") {
   const Program program = smallLlama();
-  const Ledger whole = predictLedger(program, split(program, CpKind::P2P, 1), 0);
+  const Ledger whole =
+      predictLedger(program, split(program, CpKind::P2P, 1), 0);
   for (CpKind kind : cpKinds)
     for (int64_t cp : {2, 4})
       for (Recompute policy :
@@ -130,12 +133,13 @@ TEST_CASE("gradients are summed, and state is sharded, over data and parts") {
   const Ledger ledger = predictLedger(program, copies, 0);
   CHECK(ledger.collectives.count({Collective::ReduceScatter, "cp",
                                   Phase::Reduce}) == 1);
-  CHECK(ledger.collectives.count({Collective::AllReduce, "dp", Phase::Reduce}) ==
-        1);
+  CHECK(ledger.collectives.count(
+            {Collective::AllReduce, "dp", Phase::Reduce}) == 1);
   CHECK(zeroDegree(copies) == 2);
 }
 
-TEST_CASE("parts and sequence parallelism split the stream one inside the other") {
+TEST_CASE(
+    "parts and sequence parallelism split the stream one inside the other") {
   const Program program = smallLlama();
   const Plan plan = split(program, CpKind::AllToAll, 2, 1, 2);
   CHECK(streamBytes(program, plan) == Bytes(16 / 4 * 24 * 4));
@@ -144,8 +148,8 @@ TEST_CASE("parts and sequence parallelism split the stream one inside the other"
   CHECK(ledger.collectives
             .at({Collective::AllToAll, "cp", Phase::Forward})
             .payload == Bytes(16 * (384 + 192 + 192 + 384)));
-  CHECK(ledger.collectives.count({Collective::AllGather, "tp", Phase::Forward}) ==
-        1);
+  CHECK(ledger.collectives.count(
+            {Collective::AllGather, "tp", Phase::Forward}) == 1);
 }
 
 TEST_CASE("an even share of causal pairs, windowed or not") {

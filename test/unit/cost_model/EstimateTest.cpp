@@ -1,6 +1,7 @@
 #include "cost_model/estimate/Estimate.h"
 #include "cost_model/search/Candidate.h"
 #include "SmallPrograms.h"
+#include "Shipped.h"
 
 #include <catch2/catch.hpp>
 
@@ -16,12 +17,6 @@ Hardware clusterOf(std::string_view name, int64_t ranks) {
   REQUIRE(readHardware(shippedHardware(name), name, hardware, failure));
   REQUIRE(resized(hardware, ranks, sized, failure));
   return sized;
-}
-Profile profileOf(std::string_view name) {
-  Profile profile;
-  Failure failure;
-  REQUIRE(readProfile(shippedProfile(name), name, profile, failure));
-  return profile;
 }
 /// Big enough for arithmetic to matter.
 Program llama(int64_t layers = 8) {

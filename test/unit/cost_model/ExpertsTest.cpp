@@ -4,12 +4,14 @@
 #include "cost_model/partition/Assignment.h"
 #include "cost_model/partition/Ledger.h"
 #include "cost_model/rules/Rules.h"
+#include "Shipped.h"
 
 #include <catch2/catch.hpp>
 
 #include <cmath>
 
 using namespace shardwright::cost;
+using namespace shardwright::test;
 
 namespace {
 
@@ -49,13 +51,6 @@ std::string stepsText(const ReshardPlan &plan) {
     text += (text.empty() ? "" : " ") + std::string(name(step.collective)) +
             std::to_string(step.axes.size());
   return text;
-}
-
-Hardware shipped(const char *cluster) {
-  Hardware hardware;
-  Failure failure;
-  REQUIRE(readHardware(shippedHardware(cluster), cluster, hardware, failure));
-  return hardware;
 }
 
 } // namespace

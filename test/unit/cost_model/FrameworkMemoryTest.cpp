@@ -2,6 +2,7 @@
 #include "cost_model/estimate/StageWork.h"
 #include "cost_model/partition/Layout.h"
 #include "SmallPrograms.h"
+#include "Shipped.h"
 
 #include <catch2/catch.hpp>
 
@@ -17,12 +18,6 @@ Hardware clusterOf(int64_t ranks) {
                        failure));
   REQUIRE(resized(hardware, ranks, sized, failure));
   return sized;
-}
-Profile profileOf(std::string_view name) {
-  Profile profile;
-  Failure failure;
-  REQUIRE(readProfile(shippedProfile(name), name, profile, failure));
-  return profile;
 }
 Program llama() {
   return smallLlama({.sequence = 512,
@@ -41,7 +36,8 @@ StageEstimate first(const Program &program, const Profile &profile,
 
 } // namespace
 
-TEST_CASE("selective recomputation of frameworks keeps the output of attention") {
+TEST_CASE(
+    "selective recomputation of frameworks keeps the output of attention") {
   const Program program = llama();
   Profile profile = profileOf("megatron-core");
   const Plan plan = planFor(program, 1, 2, 2, true, 1, 1, 4,

@@ -61,16 +61,19 @@ TEST_CASE("frameworks run what is in their code") {
     CAPTURE(name(framework));
     const std::vector<Violation> violations =
         checkPlan(grouped, wide, ModelCheck::NameOnly, framework);
-    if (framework == Framework::Native || framework == Framework::MegatronCore) {
+    if (framework == Framework::Native ||
+        framework == Framework::MegatronCore) {
       CHECK(violations.empty());
       continue;
     }
     REQUIRE(violations.size() == 1);
-    CHECK(violations[0].message ==
-          "expected the number of key/value heads (2) to be a multiple of tp "
-          "under " + std::string(name(framework)) +
-              ", which does not replicate heads, but got tp = 4; legal here: 1, "
-              "2");
+    CHECK(
+        violations[0].message ==
+        "expected the number of key/value heads (2) to be a multiple of tp "
+        "under " +
+            std::string(name(framework)) +
+            ", which does not replicate heads, but got tp = 4; legal here: 1, "
+            "2");
   }
   // Without a pipeline all but native shard all.
   const Plan flat = planFor(program, 1, 4, 1, false, 3, 1, 4);

@@ -1,23 +1,13 @@
 #include "cost_model/hardware/Hardware.h"
 #include "cost_model/hardware/Profile.h"
+#include "Shipped.h"
 
 #include <catch2/catch.hpp>
 
 using namespace shardwright::cost;
+using namespace shardwright::test;
 
 namespace {
-
-Hardware shipped(std::string_view name) {
-  const char *text = shippedHardware(name);
-  REQUIRE(text != nullptr);
-  Hardware hardware;
-  Failure failure;
-  const bool read = readHardware(text, name, hardware, failure);
-  for (const std::string &message : failure.messages)
-    UNSCOPED_INFO(message);
-  REQUIRE(read);
-  return hardware;
-}
 
 /// The text of a shipped cluster with one piece of it replaced.
 std::string edited(std::string_view from, std::string_view to) {

@@ -157,7 +157,8 @@ TEST_CASE("keys of a split sequence, of copies and of narrow products") {
             "but got \"none\"") == 0);
 }
 
-TEST_CASE("readings of a plan differ in what cannot be read, and in that alone") {
+TEST_CASE(
+    "readings of a plan differ in what cannot be read, and in that alone") {
   const auto readingsOf = [](const std::string &text) {
     Plan plan;
     Failure failure;

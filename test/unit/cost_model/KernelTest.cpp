@@ -1,23 +1,12 @@
 #include "cost_model/hardware/Kernel.h"
+#include "Shipped.h"
 
 #include <catch2/catch.hpp>
 
 using namespace shardwright::cost;
+using namespace shardwright::test;
 
 namespace {
-
-Hardware shipped(std::string_view name) {
-  Hardware hardware;
-  Failure failure;
-  REQUIRE(readHardware(shippedHardware(name), name, hardware, failure));
-  return hardware;
-}
-Profile profileOf(std::string_view name) {
-  Profile profile;
-  Failure failure;
-  REQUIRE(readProfile(shippedProfile(name), name, profile, failure));
-  return profile;
-}
 
 /// TFLOP/s of a product with its traffic.
 double rate(const Hardware &hardware, int64_t m, int64_t n, int64_t k) {

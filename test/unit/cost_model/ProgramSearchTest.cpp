@@ -125,7 +125,8 @@ std::vector<Candidate> everyCandidate(const Setting &s) {
                          stages.end();
                 };
                 if ((zero > 0 && c.dp * c.cp == 1) ||
-                    (ranks > 0 && (!in(s.options.copies) || c.dp % ranks != 0)) ||
+                    (ranks > 0 &&
+                     (!in(s.options.copies) || c.dp % ranks != 0)) ||
                     (offload && !in(s.options.offload)) ||
                     (schedule != ScheduleKind::OneFOneB && c.pp == 1) ||
                     (chunks > 1 && c.pp * chunks > layers &&
@@ -165,7 +166,8 @@ std::vector<Candidate> everyCandidate(const Setting &s) {
                   c.order = order;
                   c.products = products;
                   if (order == MeshOrder::DpPp &&
-                      (c.dp == 1 || pp == 1 || cp * tp % s.options.nodeRanks == 0))
+                      (c.dp == 1 || pp == 1 ||
+                       cp * tp % s.options.nodeRanks == 0))
                     continue;
                   states(c);
                 }
@@ -182,17 +184,58 @@ TEST_CASE("search equals brute force over the cost model") {
     bool alternating = false, wide = false;
     bool open = false; ///< parts, copies, hosts, orders and types are free
   } cases[] = {
-      {{16, 48, 4, 1, 4, 40, 500, 3, true}, "dgx-h100", "megatron-core", 4, 2, true, false, true},
-      {{512, 1024, 4, 2, 64, 1024, 4000, 2, false}, "dgx-h100", "megatron-core", 16, 2, false, false, true},
-      {{64, 256, 2, 2, 64, 512, 1000, 2, false}, "gb200-nvl72", "fsdp", 4, 2, true, true, true},
+      {{16, 48, 4, 1, 4, 40, 500, 3, true},
+       "dgx-h100",
+       "megatron-core",
+       4,
+       2,
+       true,
+       false,
+       true},
+      {{512, 1024, 4, 2, 64, 1024, 4000, 2, false},
+       "dgx-h100",
+       "megatron-core",
+       16,
+       2,
+       false,
+       false,
+       true},
+      {{64, 256, 2, 2, 64, 512, 1000, 2, false},
+       "gb200-nvl72",
+       "fsdp",
+       4,
+       2,
+       true,
+       true,
+       true},
       {{16, 24, 4, 2, 3, 40, 1000, 5, true}, "dgx-h100", "native", 4, 4, true},
       {{}, "dgx-h100", "native", 4, 8, false, true},
-      {{128, 512, 4, 2, 64, 1024, 4000, 4, false}, "dgx-a100", "fsdp", 4, 8, false, true},
-      {{16, 24, 4, 2, 3, 40, 1000, 4, true}, "dgx-h100", "megatron-core", 8, 8, true, true},
+      {{128, 512, 4, 2, 64, 1024, 4000, 4, false},
+       "dgx-a100",
+       "fsdp",
+       4,
+       8,
+       false,
+       true},
+      {{16, 24, 4, 2, 3, 40, 1000, 4, true},
+       "dgx-h100",
+       "megatron-core",
+       8,
+       8,
+       true,
+       true},
       {{32, 24, 2, 2, 6, 40, 500, 3, true}, "dgx-a100", "megatron-core", 8, 8},
       {{16, 24, 4, 2, 3, 40, 1000, 5, false}, "host", "native", 6, 6},
-      {{128, 512, 4, 2, 64, 1024, 4000, 4, false}, "dgx-h100", "megatron-core", 8, 16},
-      {{256, 1024, 8, 1, 128, 2048, 32000, 6, false}, "dgx-h100", "native", 16, 16},
+      {{128, 512, 4, 2, 64, 1024, 4000, 4, false},
+       "dgx-h100",
+       "megatron-core",
+       8,
+       16},
+      {{256, 1024, 8, 1, 128, 2048, 32000, 6, false},
+       "dgx-h100",
+       "native",
+       16,
+       16},
   };
   std::mt19937 random(7);
   for (const auto &c : cases) {

@@ -108,7 +108,8 @@ TEST_CASE("each distinct wanted encoding is served once") {
 TEST_CASE("changes without a collective are refused with a reason") {
   ReshardPlan plan;
   std::string why;
-  CHECK_FALSE(planReshards(full({{TP}, {}}), {full({{}, {TP, DP}})}, plan, why));
+  CHECK_FALSE(
+      planReshards(full({{TP}, {}}), {full({{}, {TP, DP}})}, plan, why));
   CHECK(why.find("which does not give it up alone") != std::string::npos);
   CHECK_FALSE(planReshards(full({{TP}}), {full({{DP}})}, plan, why));
   CHECK(why.find("moves from mesh axes [2] to [1]") != std::string::npos);

@@ -51,20 +51,28 @@ const std::vector<Case> &cases() {
   using P = Program &;
   using Q = Plan &;
   static const std::vector<Case> all = {
-      {"degrees_positive", [](P, Q p) { p.microBatch = 1; },
+      {"degrees_positive",
+       [](P, Q p) { p.microBatch = 1; },
        [](P, Q p) { p.microBatch = 0; },
-       "expected micro batch >= 1, but got 0", {}},
+       "expected micro batch >= 1, but got 0",
+       {}},
       {"model_matches",
        [](P m, Q p) { p.modelSha256 = modelDigest(m); },
-       [](P, Q p) { p.modelName = "other"; }, "but got 'other'",
+       [](P, Q p) { p.modelName = "other"; },
+       "but got 'other'",
        {"small-llama"}},
-      {"sequence_matches", [](P, Q) {}, [](P, Q p) { p.sequence = 32; },
-       "that of the model (16), but got 32", {"16"}},
-      {"mesh_equals_degrees", [](P, Q) {},
+      {"sequence_matches",
+       [](P, Q) {},
+       [](P, Q p) { p.sequence = 32; },
+       "that of the model (16), but got 32",
+       {"16"}},
+      {"mesh_equals_degrees",
+       [](P, Q) {},
        [](P, Q p) { std::swap(p.mesh[1], p.mesh[2]); },
        "[pp=2, dp=2, tp=4] like the degrees, but got [pp=2, tp=4, dp=2]",
        {"[pp=2, dp=2, tp=4]"}},
-      {"heads_divisible_by_tp", [](P m, Q) { m.heads = 52; },
+      {"heads_divisible_by_tp",
+       [](P m, Q) { m.heads = 52; },
        [](P m, Q p) {
          m.heads = 52;
          m.kvHeads = 8;
@@ -74,12 +82,14 @@ const std::vector<Case> &cases() {
        "attention heads (52) to be a multiple of tp, but got tp = 8; legal "
        "here: 1, 2, 4, 13, 26, 52",
        {"1", "2", "4", "13", "26", "52"}},
-      {"kv_heads_divisible_by_tp", [](P m, Q) { m.kvHeads = 2; },
+      {"kv_heads_divisible_by_tp",
+       [](P m, Q) { m.kvHeads = 2; },
        [](P m, Q) {
          m.heads = 24;
          m.kvHeads = 6;
        },
-       "the number of key/value heads (6) or to be a multiple of it, but got tp "
+       "the number of key/value heads (6) or to be a multiple of it, but got "
+       "tp "
        "= 4",
        {"1", "2", "3", "6", "12", "24"}},
       {"kv_replicas_match",
@@ -91,8 +101,10 @@ const std::vector<Case> &cases() {
        [](P m, Q) { m.kvHeads = 2; },
        "parallel.kv_replicas = 2 with tp = 4 and 2 key/value heads, but got 1",
        {"2"}},
-      {"ffn_divisible_by_tp", [](P m, Q) { m.ffn = 44; },
-       [](P m, Q) { m.ffn = 45; }, "feed-forward width (45)",
+      {"ffn_divisible_by_tp",
+       [](P m, Q) { m.ffn = 44; },
+       [](P m, Q) { m.ffn = 45; },
+       "feed-forward width (45)",
        {"1", "3", "5", "9", "15", "45"}},
       {"sp_needs_tp",
        [](P, Q p) {
@@ -103,7 +115,8 @@ const std::vector<Case> &cases() {
          p.tp = 1;
          remesh(p);
        },
-       "expected tp > 1", {"sp = false"}},
+       "expected tp > 1",
+       {"sp = false"}},
       {"sequence_divisible_by_tp",
        [](P m, Q p) {
          m.sequence = p.sequence = 18;
@@ -112,7 +125,8 @@ const std::vector<Case> &cases() {
        [](P m, Q p) { m.sequence = p.sequence = 18; },
        "the sequence length (18) to be a multiple of tp, but got tp = 4",
        {"1", "2", "3", "6", "9", "18"}},
-      {"batch_divisible", [](P, Q p) { p.globalBatch = 12; },
+      {"batch_divisible",
+       [](P, Q p) { p.globalBatch = 12; },
        [](P, Q p) { p.globalBatch = 18; },
        "(18) to be a multiple of dp * micro, but got dp = 2, micro = 2",
        {"micro = 1", "micro = 3", "micro = 9"}},
@@ -127,21 +141,28 @@ const std::vector<Case> &cases() {
          p.stages = evenStages(m, 7, Recompute::None);
          remesh(p);
        },
-       "number of layers (6), but got pp = 7", {"1..6"}},
-      {"stages_equal_pp", [](P, Q) {},
+       "number of layers (6), but got pp = 7",
+       {"1..6"}},
+      {"stages_equal_pp",
+       [](P, Q) {},
        [](P m, Q p) { p.stages = evenStages(m, 3, Recompute::None); },
-       "(pp = 2), but got 3 stages", {"2"}},
-      {"stages_not_empty", [](P, Q) {},
+       "(pp = 2), but got 3 stages",
+       {"2"}},
+      {"stages_not_empty",
+       [](P, Q) {},
        [](P, Q p) { p.stages[1].runs.clear(); },
        "(6 layers, 2 stages), but got none on stage 1",
        {}},
-      {"stage_kinds_known", [](P, Q) {},
+      {"stage_kinds_known",
+       [](P, Q) {},
        [](P, Q p) { p.stages[1].runs[0].kind = "moe"; },
-       "on stage 1, but got 'moe'", {"embed", "dense", "head"}},
+       "on stage 1, but got 'moe'",
+       {"embed", "dense", "head"}},
       {"recompute_known",
        [](P, Q p) { p.stages[0].runs[1].recompute = Recompute::Full; },
        [](P, Q p) { p.stages[0].runs[0].recompute = Recompute::Full; },
-       "that 'embed' has on stage 0, but got 'full'", {"none"}},
+       "that 'embed' has on stage 0, but got 'full'",
+       {"none"}},
       // 30 layers over 4 stages must not become 4 * 7.
       {"stages_cover_stack",
        [](P m, Q p) {
@@ -159,16 +180,21 @@ const std::vector<Case> &cases() {
        "[1 embed, 30 dense, 1 head], but got [1 embed, 28 dense, 1 head] split "
        "7+7+7+7; legal here: 7+8+8+7",
        {"7+8+8+7"}},
-      {"embedding_on_first_stage", [](P, Q) {},
-       [](P, Q p) {
-         std::swap(p.stages[0].runs[0], p.stages[1].runs[0]);
-       },
-       "'embed' on the first stage, but got it on stage 1", {"0"}},
-      {"head_on_last_stage", [](P, Q) {},
+      {"embedding_on_first_stage",
+       [](P, Q) {},
+       [](P, Q p) { std::swap(p.stages[0].runs[0], p.stages[1].runs[0]); },
+       "'embed' on the first stage, but got it on stage 1",
+       {"0"}},
+      {"head_on_last_stage",
+       [](P, Q) {},
        [](P, Q p) { std::swap(p.stages[0].runs[1], p.stages[1].runs[1]); },
-       "'head' on the last stage, but got it on stage 0", {"1"}},
-      {"zero_known", [](P, Q p) { p.zero = 3; }, [](P, Q p) { p.zero = 4; },
-       "expected zero stage 0, 1, 2 or 3, but got 4", {"0", "1", "2", "3"}},
+       "'head' on the last stage, but got it on stage 0",
+       {"1"}},
+      {"zero_known",
+       [](P, Q p) { p.zero = 3; },
+       [](P, Q p) { p.zero = 4; },
+       "expected zero stage 0, 1, 2 or 3, but got 4",
+       {"0", "1", "2", "3"}},
       {"zero_group",
        [](P, Q p) {
          p.dp = 4;
@@ -176,7 +202,9 @@ const std::vector<Case> &cases() {
          p.zero = 3;
          setMesh(p);
        },
-       [](P, Q p) { p.zeroRanks = 3; }, "but got 3 with zero = ", {}},
+       [](P, Q p) { p.zeroRanks = 3; },
+       "but got 3 with zero = ",
+       {}},
       // 16 positions, tp 4 with sp: 2 cp = 4 chunks, cp * tp = 8 parts.
       {"sequence_divisible_by_cp",
        [](P, Q p) {
@@ -238,7 +266,9 @@ const std::vector<Case> &cases() {
        },
        "width of an expert (20) to be a multiple of etp, but got etp = 8",
        {"1", "2", "4", "5", "10", "20"}},
-      {"expert_ranks", [](P, Q p) { p.ep = 8; }, [](P, Q p) { p.ep = 3; },
+      {"expert_ranks",
+       [](P, Q p) { p.ep = 8; },
+       [](P, Q p) { p.ep = 3; },
        "dp * cp * tp (8) to be a multiple of ep * etp, but got ep = 3",
        {"ep = 1", "ep = 2", "ep = 4", "ep = 8"}},
       {"non_nested_axes",
@@ -253,12 +283,14 @@ const std::vector<Case> &cases() {
        "(dp, cp, tp) = (2, 1, 6) and of (ep, etp) to divide one another from "
        "the innermost rank on, but got ep = 4, etp = 1",
        {}},
-      {"experts_tp_needs_sp", [](P m, Q) { m.experts = 8; },
+      {"experts_tp_needs_sp",
+       [](P m, Q) { m.experts = 8; },
        [](P m, Q p) {
          m.experts = 8;
          p.sp = false;
        },
-       "experts and tp = 4, but got sp = false", {"sp = true", "tp = 1"}},
+       "experts and tp = 4, but got sp = false",
+       {"sp = true", "tp = 1"}},
       {"schedule_fits",
        [](P m, Q p) {
          p.pp = 2;
@@ -267,7 +299,8 @@ const std::vector<Case> &cases() {
          p.stages = evenStages(m, 4, Recompute::None);
        },
        [](P, Q p) { p.chunks = 2; },
-       "expected chunks = 1 for schedule 1f1b, but got 2", {"chunks = 1"}},
+       "expected chunks = 1 for schedule 1f1b, but got 2",
+       {"chunks = 1"}},
       {"narrow_extents",
        [](P m, Q p) {
          m = smallLlama({.hidden = 64, .kvHeads = 4, .group = 2, .headDim = 16,
@@ -280,16 +313,19 @@ const std::vector<Case> &cases() {
        {"tp = 2", "tp = 1"}},
       {"reduce_equals_grad",
        [](P, Q p) { p.dtypes.reduce = p.dtypes.grad = DType::BF16; },
-       [](P, Q p) { p.dtypes.reduce = DType::BF16; }, "(f32), but got bf16",
+       [](P, Q p) { p.dtypes.reduce = DType::BF16; },
+       "(f32), but got bf16",
        {"f32"}},
-      {"counts_fit", [](P, Q p) { p.globalBatch = int64_t(1) << 30; },
+      {"counts_fit",
+       [](P, Q p) { p.globalBatch = int64_t(1) << 30; },
        [](P m, Q p) {
          m = smallLlama({.sequence = 1 << 20, .hidden = 1 << 14, .kvHeads = 64,
                          .headDim = 256, .ffn = 1 << 16, .layers = 6});
          p.sequence = 1 << 20;
          p.globalBatch = 1 << 16;
        },
-       "expected a rank's flops of one step to be below 9e18", {}},
+       "expected a rank's flops of one step to be below 9e18",
+       {}},
   };
   return all;
 }
@@ -352,7 +388,8 @@ TEST_CASE("schedules name the batches near by") {
   p.schedule = ScheduleKind::Interleaved;
   p.chunks = 2;
   p.stages = evenStages(m, 4, Recompute::None);
-  const std::optional<Violation> violation = find(checkPlan(m, p), "schedule_fits");
+  const std::optional<Violation> violation =
+      find(checkPlan(m, p), "schedule_fits");
   REQUIRE(violation);
   CHECK(violation->legal ==
         std::vector<std::string>{"global = 4", "global = 8"});

@@ -59,6 +59,7 @@ TEST_CASE("balanced stages leave room for the head") {
 }
 
 TEST_CASE("balanced stages hold a layer each where they are many") {
-  for (int64_t count : counts(balancedStages(layers(6, 1024), 8, Recompute::None)))
+  for (int64_t count :
+       counts(balancedStages(layers(6, 1024), 8, Recompute::None)))
     CHECK(count == 1);
 }

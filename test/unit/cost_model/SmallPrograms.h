@@ -26,7 +26,7 @@ public:
     cost::KernelClass kernel = cost::KernelClass::Elementwise;
     std::vector<bool> linear = {}; ///< default: none
     std::string full = {};         ///< letters that must stay whole
-    std::string sum = {};          ///< letters summed over for results without them
+    std::string sum = {}; ///< letters summed over for results without them
     std::string maximum = {};      ///< letters reduced by maximum
     std::vector<cost::Precision> precision = {}; ///< of results, default Compute
     bool causal = false;

@@ -325,7 +325,8 @@ TEST_CASE("unknown, missing and duplicate keys of a row are errors") {
         "r.jsonl:1#/parallel/tp: expected an integer >= 1, but got 0");
 }
 
-TEST_CASE("modules that a row recomputes, graphs and routing reach its profile") {
+TEST_CASE(
+    "modules that a row recomputes, graphs and routing reach its profile") {
   const auto caseOf = [](const std::string &extra) {
     const ValidationRow row = rowOf(edited(
         line(), "\"framework\": \"megatron\", \"software_year\": 2022",

@@ -60,10 +60,10 @@ std::vector<MemoryTerm> memoryBesideArena(const Stage &stage) {
   const bool hasInputs = stage.isFirst() || stage.isLast();
   return {{"matmul_workspace_bytes", matmulWorkspaceBytes},
           {"scratch_bytes", scratchBytes(stage)},
-          {"inputs_bytes",
-           hasInputs ? 2 * program.microbatches *
-                           alignArena(program.sequence * program.micro_batch * 4)
-                     : 0},
+          {"inputs_bytes", hasInputs ? 2 * program.microbatches *
+                                           alignArena(program.sequence *
+                                                      program.micro_batch * 4)
+                                     : 0},
           {"nccl_bytes", ncclBytes(stage)}};
 }
 
