@@ -13,6 +13,8 @@ import json
 import os
 import pathlib
 import random
+import re
+import shlex
 import shutil
 import statistics
 import struct
@@ -49,7 +51,10 @@ class Run:
     def record(self, step, status, **facts):
         self.steps.append({"step": step, "status": status, **facts})
         self.save()
-        print(f"{step}: {status}", flush=True)
+        why = "" if status == "passed" else str(
+            facts.get("error") or facts.get("why") or "").strip()
+        print(f"{step}: {status}{': ' if why else ''}{why.splitlines()[0] if why else ''}",
+              flush=True)
         return status == "passed"
 
     def shell(self, command, timeout=900, environment=None):
@@ -62,8 +67,23 @@ class Run:
         except subprocess.TimeoutExpired as late:
             return 124, "", f"did not end within {late.timeout} s", time.monotonic() - start
 
+    def start(self, program, *arguments, ranks=1, environment=None):
+        """Runs a program of ours, on several ranks as torchrun would; as a shell
+        does, 127 says that there is none."""
+        path = self.build / program
+        if not os.access(path, os.X_OK):
+            return 127, "", f"expected {path}, which step build makes, but it is not there", 0
+        before, settings = launcher(self, ranks) if ranks > 1 else ([], {})
+        return self.shell([*before, path, *arguments],
+                          environment={**settings, **(environment or {})})
+
 
 # ---- Build --------------------------------------------------------------------
+
+HEADERS = ("cuda.h", "cublasLt.h", "cudnn.h", "nccl.h")
+# Where toolkits and packages of distributions put headers, after what nvcc says.
+USUAL_INCLUDES = ("/usr/local/cuda*/include", "/opt/cuda/include", "/usr/include")
+
 
 def tool(name, hints=()):
     found = shutil.which(name) or next(
@@ -73,35 +93,68 @@ def tool(name, hints=()):
     return found
 
 
-def find_header(name, includes):
-    for folder in includes:
-        if os.path.exists(os.path.join(folder, name)):
-            return folder
+def toolkits():
+    """Folders that the environment calls CUDA's."""
+    return [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+
+
+def find_nvcc():
+    return tool("nvcc", [os.path.join(folder, "bin", "nvcc")
+                         for folder in toolkits() + ["/usr/local/cuda"]])
+
+
+def include_folders(nvcc):
+    """Where CUDA's headers may lie, likeliest first. nvcc is asked for its toolkit:
+    the one in PATH may be a link or a wrapper, with no toolkit beside it."""
+    try:
+        said = subprocess.run([nvcc, "--dryrun", "-x", "cu", "-E", "/dev/null"], text=True,
+                              capture_output=True, timeout=60).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        said = ""
+    folders = []
+    for line in re.findall(r"^#\$ INCLUDES=(.*)$", said, re.M):
+        folders += [word[2:] for word in shlex.split(line) if word.startswith("-I")]
+    folders += [os.path.join(top.strip(), "include")
+                for top in re.findall(r"^#\$ TOP=(.*)$", said, re.M)]
+    folders += [os.path.join(folder, "include") for folder in toolkits()]
+    folders.append(str(pathlib.Path(nvcc).resolve().parent.parent / "include"))
+    for pattern in USUAL_INCLUDES:
+        folders += sorted(glob.glob(pattern), reverse=True)
     # Python packages of NVIDIA's libraries carry their headers.
     for folder in sys.path:
-        for path in glob.glob(os.path.join(folder, "nvidia", "*", "include", name)):
-            return os.path.dirname(path)
-    raise Stop(3, f"expected {name} among CUDA's headers ({', '.join(includes)}) or Python's "
-                  "nvidia packages, but it is in neither")
+        folders += sorted(glob.glob(os.path.join(folder, "nvidia", "*", "include")))
+    return list(dict.fromkeys(os.path.normpath(folder) for folder in folders))
+
+
+def find_headers(nvcc):
+    """Folders that hold all of HEADERS, in the order to search them in."""
+    folders = include_folders(nvcc)
+    found = {name: next((folder for folder in folders
+                         if os.path.exists(os.path.join(folder, name))), None)
+             for name in HEADERS}
+    missing = [name for name, folder in found.items() if not folder]
+    if missing:
+        raise Stop(3, f"expected {', '.join(missing)} among CUDA's headers, but looked in vain "
+                      f"in {', '.join(folders)} (CUDA_HOME names a toolkit; Python's nvidia "
+                      "packages have headers too)")
+    return list(dict.fromkeys(found.values()))
 
 
 def library_folders():
     """Where Python's nvidia packages and the toolkit keep shared libraries."""
     folders = [path for folder in sys.path
                for path in glob.glob(os.path.join(folder, "nvidia", "*", "lib"))]
-    return folders + ["/usr/local/cuda/lib64"]
+    return folders + [os.path.join(folder, "lib64")
+                      for folder in toolkits() + ["/usr/local/cuda"]]
 
 
 def build(run):
     compiler = tool("g++")
-    nvcc = tool("nvcc", ["/usr/local/cuda/bin/nvcc"])
-    toolkit = pathlib.Path(nvcc).resolve().parent.parent / "include"
-    includes = {find_header(name, [str(toolkit), "/usr/include"])
-                for name in ("cuda.h", "cublasLt.h", "cudnn.h", "nccl.h")}
+    nvcc = find_nvcc()
+    includes = find_headers(nvcc)
     third = run.root / "include"
     if not (third / "nlohmann" / "json.hpp").exists():
         third = pathlib.Path("/usr/include")
-    run.build.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     source = run.root / "runtime" / "src"
     kernels = source / "backend" / "cuda" / "Kernels"
@@ -111,13 +164,14 @@ def build(run):
     if code:
         run.record("build", "failed", error=err[-2000:])
         raise Stop(1, "nvcc failed: " + err.strip()[-500:])
-    carried = (source / "backend" / "cuda" / "OwnKernels.cpp.in").read_text()
+    embedding = (source / "backend" / "cuda" / "OwnKernels.cpp.in").read_text()
     (run.build / "OwnKernels.cpp").write_text(
-        carried.replace("@SHARDWRIGHT_OWN_KERNELS@", str(ptx)))
+        embedding.replace("@SHARDWRIGHT_OWN_KERNELS@", str(ptx)))
 
-    flags = ["-std=c++20", "-O2", f"-I{run.root}", f"-I{run.root}/test/device/blas",
-             "-isystem", str(third)] + [word for folder in sorted(includes)
-                                        for word in ("-isystem", folder)]
+    # /usr/include is searched anyway; named, it would hide libstdc++'s own wrappers.
+    flags = ["-std=c++20", "-O2", f"-I{run.root}", f"-I{run.root}/test/device/blas"] + [
+        word for folder in [str(third), *includes] if folder != "/usr/include"
+        for word in ("-isystem", folder)]
     library = [path for path in source.rglob("*.cpp")
                if path.name not in ("NoCudaDevice.cpp", "MpiJob.cpp", "MpiLibrary.cpp",
                                     "MpiTransport.cpp")]
@@ -180,29 +234,32 @@ def environment(run):
 
 def conformance(run, ranks):
     step = f"conformance_{ranks}"
-    settings = {"SHARDWRIGHT_CTS_DEVICE": "cuda"}
-    command = [run.build / "cts"]
-    if ranks > 1:
-        before, more = launcher(run, ranks)
-        command = before + command
-        settings.update(more)
-    code, out, err, seconds = run.shell(command, environment=settings)
+    code, out, err, seconds = run.start("cts", ranks=ranks,
+                                        environment={"SHARDWRIGHT_CTS_DEVICE": "cuda"})
     if ranks == 1 and code == 3:
         run.record(step, "failed", error=err.strip())
         raise Stop(3, err.strip().removeprefix("error: "))
+    facts = {"error": err} if code == 127 else {}
     run.record(step, "passed" if code == 0 else "failed", seconds=round(seconds, 1),
-               output=(out + err)[-4000:])
+               output=(out + err)[-4000:], **facts)
 
 
 def rows(run):
     """Every generated kernel on random inputs, in f32 and bf16, against f64."""
-    if not (run.build / "rows").exists():
+    if not (run.root / "rows").exists():
         return run.record("rows", "skipped", why="its kernels were not carried along")
-    code, out, err, seconds = run.shell([run.build / "rows", run.root / "rows"])
+    code, out, err, seconds = run.start("rows", run.root / "rows")
     launches = [json.loads(line)["launches"] for line in out.splitlines()
                 if line.startswith('{"launches"')]
+    facts = {"error": err} if code == 127 else {}
     return run.record("rows", "passed" if code == 0 else "failed", seconds=round(seconds, 1),
-                      launches=launches[-1] if launches else 0, output=(out + err)[-4000:])
+                      launches=launches[-1] if launches else 0, output=(out + err)[-4000:],
+                      **facts)
+
+
+def carried(run, program):
+    """Whether a compiled program came along; a build makes it runnable."""
+    return (run.root / "objects" / (program + ".o")).exists()
 
 
 def launcher(run, ranks):
@@ -219,9 +276,7 @@ def device_facts(lines):
 
 
 def train(run, program, *flags, ranks=1):
-    before, settings = launcher(run, ranks) if ranks > 1 else ([], {})
-    code, out, err, _ = run.shell(before + [run.build / program, "--json"] + list(flags),
-                                  environment=settings)
+    code, out, err, _ = run.start(program, "--json", *flags, ranks=ranks)
     lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
     if code or not lines:
         return None, (err or out).strip()[-2000:]
@@ -305,7 +360,7 @@ def losses_of_two(run):
     want = [line["loss"] for line in lines if "loss" in line]
     errors, devices = {}, {}
     for program in ("tiny.cuda.bf16.dp2", "tiny.cuda.f32.tp2"):
-        if not (run.build / program).exists():
+        if not carried(run, program):
             return run.record("losses_2", "skipped", why="its objects were not carried along")
         lines, why = train(run, program, *flags, ranks=2)
         if not lines:
@@ -318,7 +373,7 @@ def losses_of_two(run):
 
 
 def times(run):
-    code, out, err, _ = run.shell([run.build / "bench"])
+    code, out, err, _ = run.start("bench")
     lines = [json.loads(line) for line in out.splitlines()]
     run.record("kernels", "passed" if code == 0 else "failed", results=lines, error=err.strip())
     data = run.build / "tokens.bin"
@@ -327,7 +382,7 @@ def times(run):
                                                for _ in range(200000))))
     for program, sequence, batch, micro in (("125m.cuda.bf16", 1024, 32, 16),
                                             ("1b.cuda.bf16", 2048, 16, 4)):
-        if not (run.build / program).exists():
+        if not carried(run, program):
             run.record(program, "skipped", why="its object was not carried along")
             continue
         lines, why = train(run, program, "--data", data, "--steps", "12")
@@ -383,6 +438,7 @@ def main():
         print(f"error: expected steps to skip among {', '.join(STEPS)}, but got "
               f"{', '.join(sorted(unknown))}", file=sys.stderr)
         return 5
+    run.build.mkdir(parents=True, exist_ok=True)  # steps leave their files here
     folders = os.pathsep.join(library_folders())
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(
         filter(None, [os.environ.get("LD_LIBRARY_PATH"), folders]))

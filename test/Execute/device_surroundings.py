@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""The script for a machine with a GPU on machines that lack this or that.
+
+Toolkits are made up here: a compiler in PATH that is a wrapper in a folder of its
+own, headers where only nvcc, the environment, a distribution or Python knows of
+them, no headers, no nvcc. What is missing must be said in one line, by the script
+as by the test that needs the same things; steps without their program too.
+"""
+import contextlib
+import io
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+import device_script
+from device_script import device
+
+SCRIPT = device_script.ROOT / "test" / "device" / "run.py"
+
+
+def fill(folder, names=device.HEADERS):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).touch()
+    return str(folder)
+
+
+class Surroundings(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name).resolve()
+        self.tools = self.root / "tools"
+        self.tools.mkdir()
+        # Nothing of this machine's own: each test adds what it is about.
+        for patch in (unittest.mock.patch.dict(os.environ, {"PATH": str(self.tools)}),
+                      unittest.mock.patch.object(device, "USUAL_INCLUDES", ()),
+                      unittest.mock.patch.object(sys, "path", [])):
+            patch.start()
+            self.addCleanup(patch.stop)
+        for name in ("CUDA_HOME", "CUDA_PATH"):
+            os.environ.pop(name, None)
+
+    def nvcc(self, says=""):
+        """A wrapper that says of its toolkit what nvcc does, and nothing else."""
+        path = self.tools / "nvcc"
+        path.write_text("#!/bin/sh\n[ \"$1\" = --dryrun ] && /bin/cat >&2 <<'END'\n%s\nEND\n" % says)
+        path.chmod(0o755)
+        return str(path)
+
+    def test_nvcc_names_its_top(self):
+        want = fill(self.root / "cuda" / "include")
+        nvcc = self.nvcc("#$ _SPACE_= \n#$ TOP=%s/cuda/bin/..\n#$ CUDAFE_FLAGS=" % self.root)
+        self.assertEqual(device.find_headers(nvcc), [want])
+
+    def test_nvcc_names_its_includes(self):
+        want = fill(self.root / "my cuda" / "include")
+        nvcc = self.nvcc('#$ INCLUDES="-I%s/my cuda/bin/../include"  ' % self.root)
+        self.assertEqual(device.find_headers(nvcc), [want])
+
+    def test_link_into_a_toolkit(self):
+        want = fill(self.root / "cuda" / "include")
+        (self.root / "cuda" / "bin").mkdir()
+        pathlib.Path(self.nvcc()).rename(self.root / "cuda" / "bin" / "nvcc")
+        (self.tools / "nvcc").symlink_to(self.root / "cuda" / "bin" / "nvcc")
+        self.assertEqual(device.find_headers(device.find_nvcc()), [want])
+
+    def test_environment_names_a_toolkit(self):
+        want = fill(self.root / "cuda" / "include")
+        for name in ("CUDA_HOME", "CUDA_PATH"):
+            with unittest.mock.patch.dict(os.environ, {name: str(self.root / "cuda")}):
+                self.assertEqual(device.find_headers(self.nvcc()), [want])
+
+    def test_usual_folders_and_python_add_what_the_toolkit_lacks(self):
+        cuda = fill(self.root / "cuda" / "include", ["cuda.h", "cublasLt.h"])
+        dist = fill(self.root / "usr" / "include", ["cuda.h", "cudnn.h"])
+        python = fill(self.root / "site" / "nvidia" / "nccl" / "include", ["nccl.h"])
+        nvcc = self.nvcc("#$ TOP=%s" % (self.root / "cuda"))
+        with unittest.mock.patch.object(device, "USUAL_INCLUDES", (dist,)), \
+                unittest.mock.patch.object(sys, "path", [str(self.root / "site")]):
+            self.assertEqual(device.find_headers(nvcc), [cuda, dist, python])
+
+    def test_missing_headers_are_named_with_the_places(self):
+        cuda = fill(self.root / "cuda" / "include", ["cuda.h"])
+        with self.assertRaises(device.Stop) as stop:
+            device.find_headers(self.nvcc("#$ TOP=%s" % (self.root / "cuda")))
+        self.assertEqual(stop.exception.code, 3)
+        self.assertIn("expected cublasLt.h, cudnn.h, nccl.h among", str(stop.exception))
+        self.assertIn(cuda, str(stop.exception))
+
+    def test_wrapper_around_nothing(self):
+        path = self.tools / "nvcc"
+        path.write_text("#!/no/such/interpreter\n")
+        path.chmod(0o755)
+        with self.assertRaises(device.Stop):
+            device.find_headers(str(path))
+
+    def skips(self):
+        """What the test of the script says of this machine."""
+        out = io.StringIO()
+        arguments = ["--shardwright", "x", "--cxx", "x", "--row-kernels", "x", "--fake", "x",
+                     "--work", str(self.root / "work")]
+        with unittest.mock.patch.object(sys, "argv", ["device_script.py", *arguments]), \
+                contextlib.redirect_stdout(out):
+            self.assertEqual(device_script.main(), 77)
+        self.assertEqual(out.getvalue().count("\n"), 1)
+        return out.getvalue()
+
+    def test_the_test_skips_without_headers(self):
+        self.nvcc()
+        self.assertIn("expected cuda.h, cublasLt.h, cudnn.h, nccl.h among", self.skips())
+
+    def test_the_test_skips_without_nvcc(self):
+        with unittest.mock.patch.object(device, "find_nvcc",
+                                        lambda: device.tool("nvcc", [])):
+            self.assertIn("expected nvcc in PATH", self.skips())
+
+    def test_steps_without_their_program(self):
+        """Nothing is built, all objects are there: every step fails with a line."""
+        results = self.root / "results.json"
+        (self.root / "rows").mkdir()
+        (self.root / "objects").mkdir()
+        for name in ("tiny.cuda.bf16.dp2", "tiny.cuda.f32.tp2", "125m.cuda.bf16", "1b.cuda.bf16"):
+            (self.root / "objects" / (name + ".o")).touch()
+        done = subprocess.run(
+            [sys.executable, SCRIPT, "--root", self.root, "--build", self.root / "build",
+             "--out", results, "--skip", "environment,build"], text=True, capture_output=True)
+        self.assertEqual((done.returncode, done.stderr), (2, ""))
+        steps = {step["step"]: step for step in json.loads(results.read_text())["steps"]}
+        for name in ("environment", "build"):
+            self.assertEqual(steps.pop(name)["status"], "skipped")
+        self.assertEqual(len(steps), 10)
+        for name, step in steps.items():
+            self.assertEqual(step["status"], "failed", name)
+            self.assertIn("which step build makes, but it is not there", step["error"])
+            self.assertIn("%s: failed: %s\n" % (name, step["error"]), done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
