@@ -137,8 +137,13 @@ std::optional<json> parseStrict(std::string_view text, const std::string &file,
                                 Problems &problems) {
   json root;
   StrictSax sax(root);
-  bool parsed = json::sax_parse(text.begin(), text.end(), &sax);
-  if (!parsed) {
+  // nlohmann::json ends at a NUL and reads nothing behind it.
+  const size_t nul = text.find('\0');
+  if (nul != text.npos)
+    sax.message = "a NUL byte at offset " + std::to_string(nul);
+  bool parsed = nul == text.npos &&
+                json::sax_parse(text.begin(), text.end(), &sax);
+  if (!parsed && nul == text.npos) {
     const std::string quoted = quoteNonFinite(text);
     json other;
     StrictSax again(other);

@@ -97,6 +97,9 @@ public:
                             std::initializer_list<Activation> supported);
   /// rope_theta, rope_scaling and rope_parameters.
   void readRope(Rope &rope);
+  /// The same where longrope is all there is, and the older names "su" and
+  /// "yarn" mean it too.
+  void readRopeOrLong(Rope &rope);
   /// The same of layers of which `key` of rope_parameters speaks, if it does:
   /// a class with several kinds of layers writes an object for each.
   bool readRopeOf(std::string_view key, Rope &rope);
@@ -123,9 +126,11 @@ public:
 
   ModelSpec &spec;
 
+  /// Passes over keys of every config that change nothing that is computed.
+  void passHarmless();
+
 private:
   void readCommon(std::string_view architecture);
-  void passHarmless();
   void deriveHeadDim();
   void readRopeObject(const nlohmann::json &object, const std::string &key,
                       Rope &rope);
@@ -137,6 +142,7 @@ private:
   const ClassDefaults *classDefaults = nullptr;
   std::vector<std::string> taken; ///< "n_layer 12": defaults of the class
   std::optional<double> innerFraction;
+  bool onlyLongRope = false;
 };
 
 /// All families that import, in the order that messages list them.

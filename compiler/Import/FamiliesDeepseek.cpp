@@ -40,6 +40,17 @@ void readDeepseek(FamilyReader &reader, bool third) {
       magnitude * magnitude / std::sqrt(static_cast<double>(spec.headDim));
 
   ExpertSpec &experts = spec.experts;
+  const char *const count = "n_routed_experts";
+  if (reader.given(count) && !reader.has(count)) { // null: no layer has any
+    reader.ignoreAll(
+        {count, "num_experts_per_tok", "n_shared_experts", "n_group",
+         "topk_group", "topk_method", "scoring_func", "norm_topk_prob",
+         "routed_scaling_factor", "moe_intermediate_size", "moe_layer_freq",
+         "first_k_dense_replace", "aux_loss_alpha", "seq_aux",
+         "router_aux_loss_coef"});
+    noteLaterTokens(reader);
+    return setExpertLayers(spec, std::vector<bool>(everyLayer(spec).size()));
+  }
   readExperts(reader, {"n_routed_experts", "num_experts", "num_local_experts"},
               "moe_intermediate_size", 0);
   reader.ignore("router_aux_loss_coef");

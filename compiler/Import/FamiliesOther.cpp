@@ -105,7 +105,7 @@ void readPhi3(FamilyReader &reader) {
       reader.readActivation("hidden_act", "silu", {Activation::Silu});
   reader.only("attention_bias", false);
   Rope &rope = spec.kinds[0].rope;
-  reader.readRope(rope);
+  reader.readRopeOrLong(rope);
   reader.readRotaryFraction(rope, "partial_rotary_factor", 1.0);
   spec.kinds[0].window = reader.sizeOrNull("sliding_window", maxPositions, 0);
   reader.noteDropouts({"attention_dropout", "resid_pdrop", "embd_pdrop"});

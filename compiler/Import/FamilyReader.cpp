@@ -221,8 +221,12 @@ void FamilyReader::deriveHeadDim() {
   else
     malformed(spec.keys.heads,
               "expected a divisor of " + spec.keys.hidden + " (" +
-                  std::to_string(spec.hidden) + "), but got " +
-                  std::to_string(spec.heads),
+                  std::to_string(spec.hidden) + ")" +
+                  (spec.keys.headDim.empty()
+                       ? ""
+                       : " where there is no " + spec.keys.headDim) +
+                  ", but got " + std::to_string(spec.heads) +
+                  (has(spec.keys.heads) ? "" : ", the default of the family"),
               cost::Diag::heads_divide);
 }
 

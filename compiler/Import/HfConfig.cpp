@@ -43,7 +43,7 @@ void readRoot(const json &root, const std::string &pointer, ModelSpec &spec,
 /// A wrapper around a text model: {"text_config": {...}, "vision_config": ...}.
 /// The text model alone is read if there is no other.
 bool readWrapper(const json &root, ModelSpec &spec, Problems &problems) {
-  ConfigReader reader(root, spec.file, "", problems);
+  FamilyReader reader(root, "", spec, problems);
   const json *text = reader.find("text_config");
   if (!text || !text->is_object() || !text->contains("model_type"))
     return false;
@@ -61,9 +61,25 @@ bool readWrapper(const json &root, ModelSpec &spec, Problems &problems) {
     }
   json merged = *text;
   // The flag stands on top in some configs.
-  if (root.contains("tie_word_embeddings") &&
-      !merged.contains("tie_word_embeddings"))
-    merged["tie_word_embeddings"] = root.at("tie_word_embeddings");
+  const char *const tied = "tie_word_embeddings";
+  if (const json *outer = reader.find(tied)) {
+    if (!merged.contains(tied))
+      merged[tied] = *outer;
+    else if (merged.at(tied) != *outer)
+      reader.malformed(tied,
+                       "expected the value in text_config (" +
+                           shown(merged.at(tied)) + "), but got " +
+                           shown(*outer),
+                       cost::Diag::conflicting_keys);
+  }
+  // What else is on top is what the text model has too, or may be a part of
+  // the computation that nobody reads.
+  reader.ignoreAll({"model_type", "architectures", "initializer_range"});
+  for (const auto &[key, value] : root.items())
+    if (merged.contains(key) && merged.at(key) == value)
+      reader.ignore(key);
+  reader.passHarmless();
+  reader.refuseUnknown(&spec.notes);
   // Nobody names the architecture of the inner model.
   merged.erase("architectures");
   readRoot(merged, "/text_config", spec, problems);

@@ -12,48 +12,129 @@ struct Reason {
 constexpr std::string_view deepSeek =
     "a description of DeepSeek's own code, not a Hugging Face config";
 constexpr std::string_view stateSpace = "state-space layers";
+constexpr std::string_view recurrent = "recurrent layers";
 constexpr std::string_view encoderDecoder = "an encoder and a decoder";
 constexpr std::string_view encoder = "an encoder, which predicts no next token";
+constexpr std::string_view classifier = "an image classifier";
 constexpr std::string_view vision = "a vision tower";
+constexpr std::string_view audio = "an audio tower";
 constexpr std::string_view linear = "linear-attention layers";
+constexpr std::string_view sparseLatent = "sparse latent attention";
+constexpr std::string_view scales =
+    "scales of embeddings, residuals and logits";
+constexpr std::string_view pairs =
+    "rotary positions in pairs of neighbours beside parallel attention";
+constexpr std::string_view squared = "an MLP of squared ReLU";
+constexpr std::string_view normedBehind =
+    "norms behind attention and MLP, and rotary positions in pairs of "
+    "neighbours";
+constexpr std::string_view ownLayout =
+    "products fused in a layout of its own code";
 
 constexpr Reason reasons[] = {
+    // Decoders of text with something that no family here has.
+    {"apertus", "an activation of its own"},
+    {"arcee", squared},
+    {"arctic", "experts beside a dense MLP"},
+    {"baichuan", "positions and a head that its config does not tell"},
+    {"bitnet", "weights of three values"},
+    {"codegen", ownLayout},
+    {"cohere", "parallel attention and scaled logits"},
+    {"cohere2", "parallel attention and scaled logits"},
+    {"deepseek", "experts of DeepSeek's first own code"},
+    {"deepseek_v32", sparseLatent},
+    {"deepseek_v4", sparseLatent},
+    {"glm", "rotary positions in pairs of neighbours"},
+    {"glm4", normedBehind},
+    {"glm_moe_dsa", sparseLatent},
+    {"gpt_bigcode", "learned positions beside multi-query attention"},
+    {"gpt_neo", "windows on alternate layers beside learned positions"},
+    {"gptj", pairs},
+    {"granite", scales},
+    {"granitemoe", scales},
+    {"granitemoeshared", scales},
+    {"internlm2", ownLayout},
+    {"minicpm", scales},
+    {"minicpm3", scales},
+    {"mpt", "attention described in a form of its own (attn_config)"},
+    {"nemotron", squared},
     {"phimoe", "routing by a sparse mixer"},
-    {"granitemoe", "multipliers of embeddings, residuals and logits"},
-    {"llama4", vision},
-    {"deepseek_v32", "sparse latent attention"},
-    {"deepseek_v4", "sparse latent attention"},
-    {"kimi_k25", vision},
-    {"glm_moe_dsa", "sparse latent attention"},
+    {"smollm3", "layers without positions"},
+    {"stablelm", "layer norms beside a gated MLP"},
+    // Layers of another kind.
+    {"bamba", stateSpace},
+    {"falcon_h1", stateSpace},
+    {"falcon_mamba", stateSpace},
+    {"granitemoehybrid", "state-space layers and a mixture of experts"},
     {"jamba", "state-space layers and a mixture of experts"},
-    {"nemotron_h", stateSpace},
+    {"kimi_linear", linear},
+    {"lfm2", "short convolutions"},
+    {"lfm2_moe", "short convolutions"},
     {"mamba", stateSpace},
     {"mamba2", stateSpace},
-    {"falcon_mamba", stateSpace},
-    {"lfm2", "short convolutions"},
-    {"qwen3_next", linear},
+    {"minimax", linear},
+    {"nemotron_h", stateSpace},
     {"qwen3_5", "linear-attention layers and a vision tower"},
     {"qwen3_5_moe", "linear-attention layers and a vision tower"},
-    {"minicpm3", "scales of embeddings, residuals and logits"},
-    {"t5", encoderDecoder},
-    {"mt5", encoderDecoder},
+    {"qwen3_next", linear},
+    {"recurrent_gemma", recurrent},
+    {"rwkv", recurrent},
+    {"zamba", stateSpace},
+    {"zamba2", stateSpace},
+    // Encoders, with and without a decoder.
+    {"albert", encoder},
     {"bart", encoderDecoder},
-    {"whisper", encoderDecoder},
     {"bert", encoder},
-    {"roberta", encoder},
+    {"deberta", encoder},
+    {"deberta-v2", encoder},
     {"distilbert", encoder},
-    {"vit", "an image classifier"},
-    {"clip", "a vision tower"},
-    {"llava", vision},
-    {"molmo", vision},
-    {"mllama", vision},
+    {"electra", encoder},
+    {"encoder-decoder", encoderDecoder},
+    {"esm", encoder},
+    {"longt5", encoderDecoder},
+    {"m2m_100", encoderDecoder},
+    {"marian", encoderDecoder},
+    {"mbart", encoderDecoder},
+    {"modernbert", encoder},
+    {"mt5", encoderDecoder},
+    {"pegasus", encoderDecoder},
+    {"roberta", encoder},
+    {"t5", encoderDecoder},
+    {"umt5", encoderDecoder},
+    {"whisper", encoderDecoder},
+    {"xlm-roberta", encoder},
+    // Images and sound.
+    {"clip", vision},
     {"gemma3", vision},
     {"gemma3n", vision},
     {"gemma4", "heads of several widths and a vision tower"},
-    {"paligemma", vision},
-    {"qwen2_vl", vision},
-    {"qwen2_5_vl", vision},
+    {"glm4v", vision},
+    {"glm4v_moe", vision},
+    {"idefics2", vision},
+    {"idefics3", vision},
+    {"internvl", vision},
+    {"internvl_chat", vision},
+    {"kimi_k25", vision},
+    {"llama4", vision},
+    {"llava", vision},
+    {"llava_next", vision},
     {"mistral3", vision},
+    {"mllama", vision},
+    {"molmo", vision},
+    {"paligemma", vision},
+    {"phi3_v", vision},
+    {"phi4mm", vision},
+    {"pixtral", vision},
+    {"qwen2_5_vl", vision},
+    {"qwen2_audio", audio},
+    {"qwen2_vl", vision},
+    {"qwen3_vl", vision},
+    {"qwen3_vl_moe", vision},
+    {"smolvlm", vision},
+    {"swin", classifier},
+    {"vit", classifier},
+    {"voxtral", audio},
+    {"wav2vec2", audio},
     {"moe", "a description of another tool, not a Hugging Face config"},
 };
 

@@ -60,6 +60,15 @@ void FamilyReader::readRopeObject(const json &object, const std::string &key,
                      "expected the value of rope_type (" + shown(json(type)) +
                          "), but got " + shown(json(oldName)),
                      cost::Diag::conflicting_keys);
+  if (onlyLongRope && type == "yarn")
+    type = "longrope";
+  if (onlyLongRope && !type.empty() && type != "longrope" && type != "su" &&
+      type != "default")
+    return reader.unsupported("rope_type",
+                              "expected \"default\" or \"longrope\", but "
+                              "got " +
+                                  shown(json(type)) +
+                                  ", which is not supported");
   RopeScaling scaling;
   if (type == "linear") {
     scaling.type = RopeScaling::Type::Linear;
@@ -145,6 +154,11 @@ void FamilyReader::readRope(Rope &rope) {
       else
         readRopeObject(*value, key, rope);
     }
+}
+
+void FamilyReader::readRopeOrLong(Rope &rope) {
+  onlyLongRope = true;
+  readRope(rope);
 }
 
 bool FamilyReader::readRopeOf(std::string_view key, Rope &rope) {

@@ -93,6 +93,11 @@ private:
 /// Parses `text`; duplicate keys of one object are errors.
 inline bool parseStrictly(std::string_view text, const std::string &file,
                           nlohmann::json &value, Failure &failure) {
+  // nlohmann::json ends at a NUL and reads nothing behind it.
+  if (size_t nul = text.find('\0'); nul != text.npos)
+    return refuse(failure, Diag::not_json,
+                  file + ": not JSON: a NUL byte at offset " +
+                      std::to_string(nul));
   DuplicateKeyFinder finder;
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &finder))
     return refuse(failure, Diag::not_json,

@@ -15,6 +15,13 @@ const std::string mixtral = R"({"model_type": "mixtral",
   "rms_norm_eps": 1e-05, "sliding_window": null, "router_aux_loss_coef": 0.02,
   "max_position_embeddings": 32768})";
 
+const std::string mixtralAllHeads = R"({"model_type": "mixtral",
+  "architectures": ["MixtralForCausalLM"], "hidden_size": 4096,
+  "intermediate_size": 14336, "moe_frequency": 1, "num_hidden_layers": 32,
+  "num_attention_heads": 32, "num_key_value_heads": 32,
+  "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000,
+  "use_flash_attention": true, "max_position_embeddings": 4096})";
+
 const std::string mixtralLarge = R"({"model_type": "mixtral",
   "architectures": ["MixtralForCausalLM"], "hidden_size": 6144,
   "intermediate_size": 16384, "num_hidden_layers": 56,

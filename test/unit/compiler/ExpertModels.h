@@ -9,9 +9,9 @@
 namespace shardwright {
 
 // Texts of published config.json files, without what no reader looks at.
-extern const std::string mixtral, mixtralLarge, deepseekV3, kimiK2,
-    deepseekV2Lite, qwen3Coder, qwen3Small, qwen2Moe, olmoe, gptOss, dbrx,
-    glm45, glm45Air, scout, alternate;
+extern const std::string mixtral, mixtralAllHeads, mixtralLarge, deepseekV3,
+    kimiK2, deepseekV2Lite, qwen3Coder, qwen3Small, qwen2Moe, olmoe, gptOss,
+    dbrx, glm45, glm45Air, scout, alternate;
 /// Llama 4 Scout's text config with `more` members.
 std::string llama4(const std::string &more);
 

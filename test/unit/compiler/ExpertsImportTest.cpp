@@ -23,6 +23,9 @@ TEST_CASE("totals and active counts of published models") {
   const Case cases[] = {
       {"Mixtral 8x7B", mixtral, 46702792704, 12879925248,
        "1 embed 32 moe 1 head"},
+      // A training example of that name whose heads all have keys of their own.
+      {"Mixtral 8x7B, 32 key/value heads", mixtralAllHeads, 47508099072,
+       13685231616, "1 embed 32 moe 1 head"},
       {"Mixtral 8x22B", mixtralLarge, 140620634112, 39152031744,
        "1 embed 56 moe 1 head"},
       {"DeepSeek-V3", deepseekV3, 671026419200, 37552297472,
@@ -108,6 +111,23 @@ TEST_CASE("classes of experts: what a config leaves out") {
                       "config.json", spec, failure));
     CHECK(spec.experts.sharedFfn == 0);
   }
+}
+
+TEST_CASE("DeepSeek without routed experts is dense") {
+  // null says that there are none; the other keys of experts then say nothing.
+  const Program program = programOf(
+      R"({"model_type": "deepseek_v3", "n_routed_experts": null,
+          "num_experts_per_tok": null, "first_k_dense_replace": 3})",
+      256);
+  CHECK(stackText(program) == "1 embed 61 dense 1 head");
+  const int64_t hidden = 7168, heads = 128;
+  const int64_t attention = hidden * 1536 + 1536 + 1536 * heads * 192 +
+                            hidden * 576 + 512 + 512 * heads * 256 +
+                            heads * 128 * hidden;
+  const int64_t layer = attention + 2 * hidden + 3 * hidden * 18432;
+  CHECK(parameterCount(program) ==
+        61 * layer + 2 * 129280 * hidden + hidden);
+  CHECK(activeParameterCount(program) == parameterCount(program));
 }
 
 TEST_CASE("layers of Llama 4: every fourth without positions") {

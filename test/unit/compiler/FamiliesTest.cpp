@@ -188,6 +188,23 @@ TEST_CASE("a wrapper around a text model alone is read") {
       "text_config": )" +
                     text + "}"),
             "#/vision_config: expected a text model alone"));
+  // What is on top besides may be a part of the computation.
+  CHECK(has(refusal(R"({"projector": {"width": 8}, "text_config": )" + text +
+                    "}"),
+            "#/projector: expected only known keys"));
+  CHECK(has(refusal(R"({"hidden_size": 32, "text_config": )" + text + "}"),
+            "#/hidden_size: expected only known keys"));
+  CHECK(accepted(R"({"hidden_size": 64, "image_token_index": 9,
+      "torch_dtype": "bfloat16", "audio_config": null, "text_config": )" +
+                 text + "}")
+            .hidden == 64);
+  std::string both = text;
+  both.insert(1, R"("tie_word_embeddings": false, )");
+  CHECK(has(refusal(R"({"tie_word_embeddings": true, "text_config": )" + both +
+                        "}",
+                    cost::FailureKind::Input),
+            "#/tie_word_embeddings: expected the value in text_config (false), "
+            "but got true"));
 }
 
 TEST_CASE("what is no known decoder is refused with the reason") {
@@ -212,6 +229,13 @@ TEST_CASE("what is no known decoder is refused with the reason") {
       {"deepseek_v32", "sparse latent attention"},
       {"deepseek_v4", "sparse latent attention"},
       {"glm_moe_dsa", "sparse latent attention"},
+      {"granite", "scales of embeddings, residuals and logits"},
+      {"gptj", "rotary positions in pairs of neighbours beside parallel "
+               "attention"},
+      {"smollm3", "layers without positions"},
+      {"baichuan", "positions and a head that its config does not tell"},
+      {"rwkv", "recurrent layers"},
+      {"qwen2_audio", "an audio tower"},
       {"moe", "a description of another tool, not a Hugging Face config"}};
   for (const auto &[type, why] : cases)
     CHECK(has(refusal(R"({"model_type": ")" + std::string(type) +
@@ -225,6 +249,9 @@ TEST_CASE("what is no known decoder is refused with the reason") {
             "a vision tower"));
   CHECK(has(refusal(R"({"encoder_layers": 32, "decoder_layers": 4})"),
             "an encoder and a decoder"));
+  // Nothing is known of it: what there is.
+  CHECK(has(refusal(R"({"model_type": "new_decoder"})"),
+            "#/model_type: expected one of \"llama\", \"mistral\", "));
   // Keys of another tool beside a name of Hugging Face.
   CHECK(has(refusal(R"({"model_type": "gpt2", "hidden_dim": 64,
       "ffn_embed_dim": 256, "n_head": 4, "num_layers": 2})"),
@@ -348,6 +375,20 @@ TEST_CASE("scaled frequencies: yarn and longrope") {
   CHECK(has(refusal(small("phi3", phi3 + R"("short_factor": [1, 1, 1, 0]})"),
                     cost::FailureKind::Input),
             "#/rope_scaling/short_factor: expected a list of numbers above 0"));
+  // "su" and "yarn" were names of it before; nothing else is known there.
+  for (const char *older : {"su", "yarn"}) {
+    std::string text = small("phi3", phi3 + R"("short_factor": [1, 1, 1, 1.5]})");
+    text.replace(text.find("longrope"), 8, older);
+    CHECK(accepted(text).kinds[0].rope == accepted(small(
+        "phi3", phi3 + R"("short_factor": [1, 1, 1, 1.5]})")).kinds[0].rope);
+  }
+  for (const char *other : {"linear", "llama3", "dynamic"})
+    CHECK(has(refusal(small("phi3", R"("rope_scaling": {"type": ")" +
+                                        std::string(other) +
+                                        R"(", "factor": 2.0})")),
+              "#/rope_scaling/rope_type: expected \"default\" or "
+              "\"longrope\", but got \"" +
+                  std::string(other) + "\", which is not supported"));
 }
 
 TEST_CASE("many keys that do not matter") {

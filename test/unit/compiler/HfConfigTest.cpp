@@ -186,6 +186,11 @@ TEST_CASE("what does not divide names both numbers") {
   CHECK(refusal(replaced(gpt2, "n_head", "3"))
             .find("#/n_head: expected a divisor of n_embd (40), but got 3") !=
         std::string::npos);
+  // The class of GLM-4.5 has 96 heads beside 4096 columns, and no width.
+  CHECK(refusal(R"({"model_type": "glm4_moe"})")
+            .find("#/num_attention_heads: expected a divisor of hidden_size "
+                  "(4096) where there is no head_dim, but got 96, the default "
+                  "of the family") != std::string::npos);
 }
 
 TEST_CASE("what changes the computation and is not known is unsupported") {
@@ -289,6 +294,9 @@ TEST_CASE("what is no JSON object is refused") {
   CHECK(refusal("\"llama\"").find("but got string") != std::string::npos);
   CHECK(refusal("{\"a\": nan}").find("at line 1, column") != std::string::npos);
   CHECK(refusal("{\"a\": 1e999}").find("expected JSON") != std::string::npos);
+  CHECK(refusal(llama + std::string("}\0, \"use_mrope\": true", 21))
+            .find("expected JSON, but got a NUL byte at offset ") !=
+        std::string::npos);
   CHECK(refusal("{\"\xff\": 1}").find("expected JSON") != std::string::npos);
   CHECK(refusal(std::string(100000, '[')).find("64 levels") !=
         std::string::npos);

@@ -146,6 +146,8 @@ const Published published[] = {
       "num_attention_heads": 32, "num_layers": 28, "padded_vocab_size": 65024,
       "seq_length": 8192})",
      6243584000},
+    // Its checkpoint also keeps a buffer in each layer, 64 frequencies in f32:
+    // 34 * 256 bytes more than two for each parameter.
     {"openPangu-Embedded-7B", R"({"model_type": "PanguEmbedded", "bias": true,
       "hidden_size": 4096, "intermediate_size": 12800,
       "num_attention_heads": 32, "num_hidden_layers": 34,

@@ -249,6 +249,8 @@ TEST_CASE("all errors of a plan are reported at once") {
 TEST_CASE("what is no JSON is said to be none") {
   for (const char *text : {"", "{", "{\"a\": nan}", "[1,]", "{} {}", "\xff"})
     CHECK(refusal(text).starts_with("p.json: not JSON: "));
+  CHECK(refusal(std::string("{}\0 more", 8)) ==
+        "p.json: not JSON: a NUL byte at offset 2\n");
   CHECK(refusal("[]").starts_with("p.json#: expected an object, but got []"));
 }
 
