@@ -93,12 +93,13 @@ Key blockKey(const Plan &plan, int64_t kind) {
 
 /// What the parts of a planned variant depend on.
 struct Traits {
-  /// A collective of LayerPart::Rest reaches over data ranks or parts of a
+  /// A collective of LayerPart::Moves reaches over data ranks or parts of a
   /// sequence and is not of experts' rows: how many there are matters.
   bool reachesTokens = false;
   bool experts = false;   ///< some op is theirs, or routes to them
-  bool attention = false; ///< LayerPart::Core is not empty
-  /// Of the collectives of Rest: kinds of cp that leave the same share times.
+  bool attention = false;
+  bool core = false;      ///< LayerPart::Core is not empty
+  /// Of the collectives of Moves: kinds of cp that leave the same share times.
   int64_t digest = 0;
 };
 
@@ -108,6 +109,7 @@ void addSteps(const Plan &plan, const Function &function,
     steps.experts = steps.experts || op.segment == Segment::Experts ||
                     op.segment == Segment::Router;
     steps.attention = steps.attention || isAttentionCore(op);
+    steps.core = steps.core || isOfCore(function, op);
   }
   const std::vector<Axis> tokens = tokenAxes(plan),
                           parts = axesOfDegree(plan, Degree::Cp),
@@ -146,27 +148,38 @@ Key coreKey(const Plan &plan, int64_t kind, Recompute policy) {
   return key;
 }
 
-/// What LayerPart::Rest depends on. Groups of experts lie `etp` ranks apart,
-/// whatever the ranks between them are.
-Key restKey(const Plan &plan, int64_t kind, Recompute policy,
-            const Traits &traits) {
+/// What LayerPart::Ops depends on: how many tokens a rank has, not which.
+Key opsKey(const Plan &plan, int64_t kind, Recompute policy,
+           const Traits &traits) {
   Key key = localKey(plan, kind, policy, plan.microBatch);
   if (!traits.experts)
     key[6] = key[7] = 1;
-  if (traits.reachesTokens) {
-    if (!traits.attention)
-      key[10] = 0; // the kind of cp
-    key[12] = 1;
-    return key;
-  }
   const int64_t common = std::gcd(plan.microBatch, plan.cp);
   key[3] = plan.cp / common;
   key[5] = plan.microBatch / common;
   key[8] = 0; // data ranks
   key[10] = traits.experts && plan.etp > plan.tp ? plan.cp : 1; // not the kind
   key[11] = traits.digest;
+  key[13] = 0; // the order of the mesh
+  return key;
+}
+
+/// What LayerPart::Moves depends on. Groups of experts lie `etp` ranks apart,
+/// whatever the ranks between them are.
+Key movesKey(const Plan &plan, int64_t kind, Recompute policy,
+             const Traits &traits) {
+  if (!traits.reachesTokens) {
+    Key key = opsKey(plan, kind, policy, traits);
+    if (traits.experts && plan.order == MeshOrder::DpPp)
+      key[13] = plan.pp;
+    return key;
+  }
+  Key key = localKey(plan, kind, policy, plan.microBatch);
   if (!traits.experts)
-    key[13] = 0;
+    key[6] = key[7] = 1;
+  if (!traits.attention)
+    key[10] = 0; // the kind of cp
+  key[12] = 1;
   return key;
 }
 
@@ -225,7 +238,7 @@ public:
     return planned.variant;
   }
 
-  /// Both parts of a variant.
+  /// All parts of a variant.
   VariantTime times(const Plan &local, const Kind &kind, int index,
                     Recompute policy, const Hardware &hardware,
                     const Profile &profile) {
@@ -234,22 +247,35 @@ public:
     const auto part = [&](Map<VariantTime> &known, const Key &key,
                           LayerPart which) -> const VariantTime & {
       auto [entry, inserted] = known.try_emplace(key);
-      if (inserted)
-        entry->second =
-            timesOf(local, variant, planned(local, kind, index, policy),
-                    hardware, profile, which);
+      if (inserted) // collectives ask for encodings alone, not for local sizes
+        entry->second = timesOf(
+            local, variant,
+            which == LayerPart::Moves
+                ? ofAnySize(local, kind, index, policy).variant
+                : planned(local, kind, index, policy),
+            hardware, profile, which);
       return entry->second;
     };
-    VariantTime time = part(
-        rests, restKey(local, index, variant.policy, traits), LayerPart::Rest);
-    if (traits.attention)
-      time.add(part(cores, coreKey(local, index, variant.policy),
-                    LayerPart::Core));
+    VariantTime time;
+    for (LayerPart which : layerParts)
+      switch (which) {
+      case LayerPart::Ops:
+        time.add(part(ops, opsKey(local, index, variant.policy, traits), which));
+        break;
+      case LayerPart::Moves:
+        time.add(
+            part(moves, movesKey(local, index, variant.policy, traits), which));
+        break;
+      case LayerPart::Core:
+        if (traits.core)
+          time.add(part(cores, coreKey(local, index, variant.policy), which));
+        break;
+      }
     return time;
   }
 
   Map<LayerProfile> layers;
-  Map<VariantTime> rests, cores;
+  Map<VariantTime> ops, moves, cores;
   Map<LayerMemory> memories;
   Map<std::vector<std::vector<Axis>>> axes;
   Map<ParameterBlock> blocks, sharedBlocks;

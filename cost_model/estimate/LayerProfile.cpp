@@ -62,9 +62,9 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
                           const Profile &profile) {
   const auto all = [&](const KindVariant &one) {
     const PlannedVariant planned = plannedVariant(plan, kind, one);
-    VariantTime time =
-        timesOf(plan, one, planned, hardware, profile, LayerPart::Rest);
-    time.add(timesOf(plan, one, planned, hardware, profile, LayerPart::Core));
+    VariantTime time;
+    for (LayerPart part : layerParts)
+      time.add(timesOf(plan, one, planned, hardware, profile, part));
     return time;
   };
   return profileLayer(plan, kind, variant.policy, all(variant),

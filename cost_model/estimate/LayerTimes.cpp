@@ -47,23 +47,34 @@ public:
       returned[result.value] = true;
   }
 
-  /// Attention itself, and what cp > 1 moves for it.
+  /// Attention itself, and what cp > 1 moves for it; other ops of the core.
   FunctionTime core() {
-    for (size_t i = 0; i < function.ops.size(); ++i)
-      if (isAttentionCore(function.ops[i]) && counts(static_cast<int>(i))) {
-        time.compute += attention(i);
-        time.issued += operatorsOf(function.ops[i], i);
-      }
+    addOps(true);
     if (plan.cp > 1)
       addCollectives(true);
     return time;
   }
 
-  /// Everything else.
-  FunctionTime rest() {
+  /// All other ops.
+  FunctionTime ops() {
+    addOps(false);
+    return time;
+  }
+
+  /// All other collectives.
+  FunctionTime moves() {
+    addCollectives(false);
+    if (profile.gatherLogits && plan.tp > 1)
+      addLogitsGather();
+    return time;
+  }
+
+private:
+  void addOps(bool core) {
     std::vector<bool> merged(function.ops.size(), false);
     for (size_t i = 0; i < function.ops.size(); ++i) {
-      if (isAttentionCore(function.ops[i]) || !counts(static_cast<int>(i)))
+      if (isOfCore(function, function.ops[i]) != core ||
+          !counts(static_cast<int>(i)))
         continue;
       time.issued += operatorsOf(function.ops[i], i);
       if (merged[i])
@@ -82,7 +93,7 @@ public:
         break;
       }
       case KernelClass::Attention:
-      case KernelClass::AttentionGrad: break;
+      case KernelClass::AttentionGrad: time.compute += attention(i); break;
       case KernelClass::RowNorm:
       case KernelClass::Elementwise:
       case KernelClass::ColumnSum:
@@ -96,13 +107,8 @@ public:
         break;
       }
     }
-    addCollectives(false);
-    if (profile.gatherLogits && plan.tp > 1)
-      addLogitsGather();
-    return time;
   }
 
-private:
   /// Whether this clock runs for `op`; -1 stands for an argument's producer.
   bool counts(int op) const {
     return !redone ||
@@ -542,6 +548,21 @@ private:
 
 } // namespace
 
+bool isOfCore(const Function &function, const Op &op) {
+  if (isAttentionCore(op))
+    return true;
+  const auto ofSequences = [&](ValueId id) {
+    bool sequences = false, positions = false;
+    for (const Dim &dim : function.values[id].dims) {
+      sequences = sequences || dim.role == Role::Batch;
+      positions = positions || dim.role == Role::Seq || dim.role == Role::KvSeq;
+    }
+    return sequences && !positions;
+  };
+  return std::any_of(op.operands.begin(), op.operands.end(), ofSequences) ||
+         std::any_of(op.results.begin(), op.results.end(), ofSequences);
+}
+
 void FunctionTime::add(const FunctionTime &other) {
   compute += other.compute;
   products += other.products;
@@ -566,7 +587,12 @@ VariantTime timesOf(const Plan &plan, const KindVariant &variant,
                         bool redone) {
     FunctionClock clock(plan, function, plannedFunction, hardware, profile,
                         backward, redone);
-    return part == LayerPart::Core ? clock.core() : clock.rest();
+    switch (part) {
+    case LayerPart::Core: return clock.core();
+    case LayerPart::Ops: return clock.ops();
+    case LayerPart::Moves: return clock.moves();
+    }
+    return FunctionTime();
   };
   return {time(variant.forward, planned.forward, false, false),
           time(variant.dataGrad, planned.dataGrad, true, false),

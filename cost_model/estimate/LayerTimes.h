@@ -28,10 +28,15 @@ struct VariantTime {
   void add(const VariantTime &other);
 };
 
-/// Attention with what cp moves for it, or all other ops and collectives. The
-/// rest depends on how many tokens a rank has, not on how many sequences and
-/// which parts of them these are.
-enum class LayerPart { Core, Rest };
+/// Attention with what cp moves for it, and ops that see whole sequences (the
+/// load of experts by sequence); all other ops; all other collectives. Ops
+/// depend on how many tokens a rank has, not on how many sequences and which
+/// parts of them these are, nor on where other ranks are.
+enum class LayerPart { Core, Ops, Moves };
+inline constexpr LayerPart layerParts[] = {LayerPart::Ops, LayerPart::Moves,
+                                           LayerPart::Core};
+/// Whether an op of `function` belongs to Core.
+bool isOfCore(const Function &function, const Op &op);
 VariantTime timesOf(const Plan &plan, const KindVariant &variant,
                     const PlannedVariant &planned, const Hardware &hardware,
                     const Profile &profile, LayerPart part);
