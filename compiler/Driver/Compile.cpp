@@ -179,7 +179,8 @@ bool Compilation::readArchs() {
   return true;
 }
 
-/// All alike; or parameters and activations in bf16, sums and master in f32.
+/// All alike; or parameters and activations in bf16, master in f32, gradients
+/// and their sums in either.
 bool Compilation::checkDTypes() {
   const cost::DTypes &types = plan.dtypes;
   auto refuseField = [&](const char *field, cost::DType type,
@@ -200,14 +201,18 @@ bool Compilation::checkDTypes() {
                        "the dtype of compute (" +
                            std::string(cost::name(types.compute)) + ")");
   const cost::DType wide = isNarrow ? cost::DType::F32 : types.compute;
-  const std::pair<const char *, cost::DType> fields[] = {
-      {"reduce", types.reduce}, {"grad", types.grad}, {"master", types.master}};
-  for (auto [field, type] : fields)
-    if (type != wide)
-      return refuseField(field, type,
-                         isNarrow ? "f32 beside a compute dtype of bf16"
-                                  : "the dtype of compute (" +
-                                        std::string(cost::name(wide)) + ")");
+  const std::string same =
+      "the dtype of compute (" + std::string(cost::name(wide)) + ")";
+  const std::pair<const char *, cost::DType> sums[] = {
+      {"reduce", types.reduce}, {"grad", types.grad}};
+  for (auto [field, type] : sums)
+    if (type != wide && !(isNarrow && type == cost::DType::BF16))
+      return refuseField(
+          field, type,
+          isNarrow ? "f32 or bf16 beside a compute dtype of bf16" : same);
+  if (types.master != wide)
+    return refuseField("master", types.master,
+                       isNarrow ? "f32 beside a compute dtype of bf16" : same);
   return true;
 }
 

@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -126,6 +127,14 @@ TEST_CASE("squares are summed over ranges of any length") {
     double sum = -1;
     CHECK(context.device->sumOfSquares(SW_RT_F32, list, sum) == SW_RT_OK);
     CHECK(sum == want);
+
+    std::vector<uint16_t> halves(start.size());
+    std::transform(start.begin(), start.end(), halves.begin(), toBf16);
+    Buffer<uint16_t> half(context, halves);
+    for (size_t i = 0; i < ranges.size(); ++i)
+      list[i].at = half.data() + ranges[i].first;
+    CHECK(context.device->sumOfSquares(SW_RT_BF16, list, sum) == SW_RT_OK);
+    CHECK(sum == want);
   });
 }
 
@@ -199,6 +208,36 @@ TEST_CASE("embedding gradients add repeated tokens in order") {
     sw_rt_embedding_bwd(&context, SW_RT_F32, SW_RT_F32, bids.data(), tokens,
                         bgradient.data(), 1, rows, width, table.data());
     CHECK(table.read() == want);
+  });
+}
+
+// Rounded after every token, a sum of many small numbers would stand still.
+TEST_CASE("embedding gradients to bf16 are summed in f32 and rounded once") {
+  alone([](sw_rt_context &context) {
+    const int64_t tokens = 700, rows = 2, width = 3;
+    std::vector<int32_t> ids(tokens, 8);
+    ids[5] = 7;  // another rank's
+    ids[9] = 9;  // the second row
+    ids[20] = 10; // another rank's
+    std::vector<uint16_t> gradient(static_cast<size_t>(tokens * width));
+    std::vector<float> sums(static_cast<size_t>(rows * width), 3);
+    for (int64_t i = 0; i < tokens; ++i)
+      for (int64_t j = 0; j < width; ++j) {
+        const auto at = static_cast<size_t>(i * width + j);
+        gradient[at] = toBf16(static_cast<float>(j + 1) / 1024);
+        const int64_t row = ids[static_cast<size_t>(i)] - 8;
+        if (row == 0 || row == 1)
+          sums[static_cast<size_t>(row * width + j)] += fromBf16(gradient[at]);
+      }
+    std::vector<uint16_t> want(sums.size());
+    std::transform(sums.begin(), sums.end(), want.begin(), toBf16);
+    Buffer<int32_t> bids(context, ids);
+    Buffer<uint16_t> bgradient(context, gradient),
+        table(context, std::vector<uint16_t>(sums.size(), toBf16(3)));
+    sw_rt_embedding_bwd(&context, SW_RT_BF16, SW_RT_BF16, bids.data(), tokens,
+                        bgradient.data(), 8, rows, width, table.data());
+    CHECK(table.read() == want);
+    CHECK(fromBf16(want[0]) > 3.6); // 3 + 697 / 1024
   });
 }
 

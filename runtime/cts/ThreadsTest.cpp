@@ -1,9 +1,11 @@
 //===- ThreadsTest.cpp - Same bits with any number of threads -------------===//
 #include "runtime/cts/Harness.h"
+#include "runtime/src/Convert.h"
 #include "runtime/src/compute/SumOfSquares.h"
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -97,17 +99,24 @@ TEST_CASE("matmuls have the same bits with any number of threads") {
 TEST_CASE("sums of squares have the same bits with any number of threads") {
   const auto narrow = values<float>(300001, 4);
   const auto wide = values<double>(300001, 5);
-  double expected[2] = {};
+  std::vector<uint16_t> half(narrow.size());
+  std::transform(narrow.begin(), narrow.end(), half.begin(), toBf16);
+  double expected[3] = {};
   for (int threads : threadCounts) {
     WorkerPool pool;
     pool.resize(threads);
-    const double sums[2] = {sumOfSquares(pool, narrow.data(), 300001),
-                            sumOfSquares(pool, wide.data(), 300001)};
+    const double sums[3] = {sumOfSquares(pool, narrow.data(), 300001),
+                            sumOfSquares(pool, wide.data(), 300001),
+                            sumOfSquares(pool, half.data(), 300001)};
     if (threads == 1) {
       std::memcpy(expected, sums, sizeof(sums));
       const double plain =
           std::inner_product(wide.begin(), wide.end(), wide.begin(), 0.0);
       CHECK(sums[1] == Approx(plain).epsilon(1e-12));
+      double ofHalves = 0;
+      for (uint16_t value : half)
+        ofHalves += static_cast<double>(fromBf16(value)) * fromBf16(value);
+      CHECK(sums[2] == Approx(ofHalves).epsilon(1e-12));
     }
     CHECK(std::memcmp(sums, expected, sizeof(sums)) == 0);
     CHECK(sumOfSquares(pool, narrow.data(), 0) == 0);

@@ -108,8 +108,8 @@ sw_rt_status sw_rt_barrier(sw_rt_context *context);
 /* Row-major C[m, n] = op(A)[m, k] * op(B)[k, n] + (accumulate ? C : 0).
  * transpose_a: A is stored [k, m]; transpose_b: B is stored [n, k]. Leading
  * dimensions are the stored row lengths. A and B are of `dtype`, C of
- * `c_dtype`: the same, or f32 if dtype is bf16 (on a GPU). Sums are kept in f32
- * (f64 if dtype is f64). Books 2*m*n*k flops. */
+ * `c_dtype`: the same, or f32 if dtype is bf16. Sums, C's old value included, are
+ * kept in f32 (f64 if dtype is f64) and rounded once. Books 2*m*n*k flops. */
 void sw_rt_matmul(sw_rt_context *context, sw_rt_dtype dtype,
                   sw_rt_dtype c_dtype, int32_t transpose_a,
                   int32_t transpose_b, int64_t m, int64_t n, int64_t k,
@@ -172,7 +172,7 @@ void sw_rt_embedding_fwd(sw_rt_context *context, sw_rt_dtype dtype,
                          int64_t first_row, int64_t rows, int64_t width,
                          void *output);
 /* d_table (of table_dtype: dtype, or f32 if that is bf16) += rows of d_output,
- * in token order. */
+ * in token order; into bf16 summed in f32 and rounded once a call. */
 void sw_rt_embedding_bwd(sw_rt_context *context, sw_rt_dtype dtype,
                          sw_rt_dtype table_dtype, const int32_t *ids,
                          int64_t tokens, const void *d_output,

@@ -138,7 +138,7 @@ public:
   /// Work that is called for from here on waits for the calls of `lane`.
   virtual sw_rt_status await(Lane) { return SW_RT_OK; }
 
-  /// Sum over the squares of the ranges' f32 or f64 elements. Waits.
+  /// Sum over the squares of the ranges' f32, f64 or bf16 elements. Waits.
   virtual sw_rt_status sumOfSquares(sw_rt_dtype dtype,
                                     const std::vector<DeviceRange> &ranges,
                                     double &sum) = 0;

@@ -49,7 +49,8 @@ class Surroundings(unittest.TestCase):
     def nvcc(self, says=""):
         """A wrapper that says of its toolkit what nvcc does, and nothing else."""
         path = self.tools / "nvcc"
-        path.write_text("#!/bin/sh\n[ \"$1\" = --dryrun ] && /bin/cat >&2 <<'END'\n%s\nEND\n" % says)
+        path.write_text("#!/bin/sh\n[ \"$1\" = --dryrun ] && /bin/cat >&2 <<'END'\n"
+                        "%s\nEND\n" % says)
         path.chmod(0o755)
         return str(path)
 

@@ -99,6 +99,8 @@ def main():
         reference = host("f32")
         alone = bf16.distances(reference, host("bf16"))
         todo = [("f32", None, {"micro": 2}), ("bf16", "compute", {"dp": 2, "zero": 1}),
+                ("bf16", "communication", {"dp": 2, "tp": 2, "zero": 1, "gradients": "bf16"}),
+                ("bf16", "compute", {"micro": 2, "gradients": "bf16"}),
                 ("f32", "communication", {"tp": 2, "sp": True, "micro": 2}),
                 ("bf16", "compute", {"pp": 2, "micro": 2}),
                 ("f32", "compute", {"dp": 2, "tp": 2, "pp": 2, "sp": True, "zero": 1,
@@ -115,8 +117,9 @@ def main():
                     found, problems = future.result()
                 except (parity.Broken, ValueError, KeyError, OSError) as error:
                     found, problems = {}, [str(error)]
-                print("%s %s %s %s: %s" % (name, plans.describe(plan), dtype, order or "at once",
-                                           found))
+                print("%s %s %s, gradients in %s, %s: %s" % (
+                    name, plans.describe(plan), dtype, plan["dtypes"]["grad"],
+                    order or "at once", found))
                 if problems:
                     failed += 1
                     print("  " + "\n  ".join(problems), flush=True)

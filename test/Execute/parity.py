@@ -85,7 +85,9 @@ class Model:
         return path
 
     def path(self, plan, suffix):
-        return self.work / (plans.describe(plan) + "-" + plan["dtypes"]["compute"] + suffix)
+        types = plan["dtypes"]
+        return self.work / ("%s-%s-%s%s" % (plans.describe(plan), types["compute"],
+                                            types["grad"], suffix))
 
     def compile(self, plan, *flags):
         """The program of `plan`, which is also left as a file beside it."""

@@ -58,12 +58,13 @@ def kv_replicas(model, tp):
 
 
 def plan(model, dp=1, tp=1, pp=1, sp=False, zero=0, micro=1, batch=8, recompute="none",
-         schedule="1f1b", layers=None, full_layers=None, dtype="f64"):
+         schedule="1f1b", layers=None, full_layers=None, dtype="f64", gradients=None):
     """A plan.json value. `model` has name, sha256, sequence and layers. With bf16
-    sums and master copies are f32."""
+    master copies are f32, as are gradients and their sums if not said otherwise."""
     split = layers or even(model["layers"], pp)
     replicas = kv_replicas(model, tp)
     tensor = {"tp": tp} if replicas in (1, tp) else {"tp0": tp // replicas, "tp1": replicas}
+    wide = "f32" if dtype == "bf16" else dtype
     parallel = {"dp": dp, "tp": tp, "pp": pp, "cp": 1, "cp_kind": "none", "ep": 1, "etp": 1,
                 "sp": sp, "zero": zero, "zero_axes": ["dp"] if zero else []}
     if replicas > 1:
@@ -78,8 +79,8 @@ def plan(model, dp=1, tp=1, pp=1, sp=False, zero=0, micro=1, batch=8, recompute=
         "batch": {"global": batch, "micro": micro, "sequence": model["sequence"]},
         "schedule": {"kind": schedule, "chunks": 1},
         "stages": stages(split, recompute, full_layers, layer_kinds(model)),
-        "dtypes": {key: "f32" if dtype == "bf16" and key in ("reduce", "grad", "master") else dtype
-                   for key in ("param", "compute", "reduce", "grad", "master")},
+        "dtypes": {**dict.fromkeys(("param", "compute"), dtype),
+                   **dict.fromkeys(("reduce", "grad"), gradients or wide), "master": wide},
         "expert_rows_max": 0,
     }
 

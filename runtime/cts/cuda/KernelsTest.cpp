@@ -199,6 +199,17 @@ TEST_CASE("embedding kernels move rows and add repeated tokens in order") {
                                     width});
   CHECK(table == want); // the same bits: the same order
 
+  std::vector<__nv_bfloat16> narrow(table.size(), __float2bfloat16(5));
+  launch(sw_embedding_backward_bf16_bf16, tokens,
+         kernels::EmbeddingBackward{ids.data(), next.data(), isFirst.data(),
+                                    gradient.data(), narrow.data(), 1, rows,
+                                    width});
+  bool roundedOnce = true;
+  for (size_t i = 0; i < narrow.size(); ++i)
+    roundedOnce = roundedOnce && __bfloat162float(narrow[i]) ==
+                                     __bfloat162float(__float2bfloat16(want[i]));
+  CHECK(roundedOnce);
+
   std::vector<float> output(static_cast<size_t>(tokens * width), 77);
   launch(sw_embedding_forward_4, tokens,
          kernels::EmbeddingForward{ids.data(), table.data(), output.data(), 1,
@@ -230,6 +241,15 @@ TEST_CASE("the norm kernels add every square once") {
     double sum = -1;
     launch(sw_squares_f32, blocks,
            kernels::Squares{values.data(), partial.data(), count});
+    launch(sw_sum, 1, kernels::Sum{partial.data(), &sum, blocks});
+    CHECK(sum == want);
+
+    std::vector<__nv_bfloat16> halves; // of small integers: exact
+    for (float value : values)
+      halves.push_back(__float2bfloat16(value));
+    sum = -1;
+    launch(sw_squares_bf16, blocks,
+           kernels::Squares{halves.data(), partial.data(), count});
     launch(sw_sum, 1, kernels::Sum{partial.data(), &sum, blocks});
     CHECK(sum == want);
   }

@@ -1,5 +1,6 @@
 //===- SumOfSquares.cpp - Squared norm of a range -------------------------===//
 #include "runtime/src/compute/SumOfSquares.h"
+#include "runtime/src/Convert.h"
 #include "runtime/src/compute/Clones.h"
 
 namespace shardwright::runtime {
@@ -7,18 +8,24 @@ namespace {
 
 constexpr int64_t lanes = 16;
 
+double valueOf(float value) { return value; }
+double valueOf(double value) { return value; }
+double valueOf(uint16_t bf16) { return fromBf16(bf16); }
+
 template <typename T>
 [[gnu::always_inline]] inline double sumOf(const T *values, int64_t count) {
   double sums[lanes] = {};
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes)
     for (int64_t l = 0; l < lanes; ++l) {
-      const double value = values[i + l];
+      const double value = valueOf(values[i + l]);
       sums[l] += value * value;
     }
   double sum = 0;
-  for (; i < count; ++i)
-    sum += static_cast<double>(values[i]) * values[i];
+  for (; i < count; ++i) {
+    const double value = valueOf(values[i]);
+    sum += value * value;
+  }
   for (double part : sums)
     sum += part;
   return sum;
@@ -28,6 +35,9 @@ SW_CLONES double sumOfRange(const float *values, int64_t count) {
   return sumOf(values, count);
 }
 SW_CLONES double sumOfRange(const double *values, int64_t count) {
+  return sumOf(values, count);
+}
+SW_CLONES double sumOfRange(const uint16_t *values, int64_t count) {
   return sumOf(values, count);
 }
 
@@ -50,6 +60,9 @@ double sumOfSquares(WorkerPool &pool, const float *values, int64_t count) {
   return sumOfRanges(pool, values, count);
 }
 double sumOfSquares(WorkerPool &pool, const double *values, int64_t count) {
+  return sumOfRanges(pool, values, count);
+}
+double sumOfSquares(WorkerPool &pool, const uint16_t *values, int64_t count) {
   return sumOfRanges(pool, values, count);
 }
 

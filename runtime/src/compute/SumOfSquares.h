@@ -6,9 +6,10 @@
 
 namespace shardwright::runtime {
 
-/// In double. The order of additions depends on `count` alone.
+/// In double. The order of additions depends on `count` alone. 16 bits: bf16.
 double sumOfSquares(WorkerPool &pool, const float *values, int64_t count);
 double sumOfSquares(WorkerPool &pool, const double *values, int64_t count);
+double sumOfSquares(WorkerPool &pool, const uint16_t *values, int64_t count);
 
 } // namespace shardwright::runtime
 

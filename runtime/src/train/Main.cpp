@@ -43,19 +43,18 @@ Refusal checkProgram(const sw_rt_program &program) {
   auto isWide = [](int32_t dtype) {
     return dtype == SW_RT_F32 || dtype == SW_RT_F64;
   };
-  for (int32_t dtype : {program.compute_dtype, program.param_dtype})
+  for (int32_t dtype :
+       {program.compute_dtype, program.param_dtype, program.grad_dtype})
     if (!isWide(dtype) && dtype != SW_RT_BF16)
       return {Diag::run_unsupported,
-              std::string("expected parameters and activations in f32, f64 or "
-                          "bf16, but got ") +
+              std::string("expected parameters, activations and gradients in "
+                          "f32, f64 or bf16, but got ") +
                   name(static_cast<sw_rt_dtype>(dtype))};
-  // The norm and the loss are read in these.
-  for (int32_t dtype :
-       {program.grad_dtype, program.master_dtype, program.stat_dtype})
+  for (int32_t dtype : {program.master_dtype, program.stat_dtype})
     if (!isWide(dtype))
       return {Diag::run_unsupported,
-              std::string("expected gradients, master copies and statistics in "
-                          "f32 or f64, but got ") +
+              std::string("expected master copies and statistics in f32 or "
+                          "f64, but got ") +
                   name(static_cast<sw_rt_dtype>(dtype))};
   if (program.device_code &&
       program.device_code->struct_bytes != sizeof(sw_rt_device_code))

@@ -238,8 +238,7 @@ flags("no_rate_for_dtype", "--dtype", "bf16")
 compiled = ("compile", tiny, "--cluster", "host", "--gpus", "1",
             "--global-batch", "1", "--tp", "1")
 case("unsupported_dtype", "compile", tiny, "--plan",
-     write("bf16.json", changed(plan, dtypes={key: "bf16" if key != "master"
-                                              else "f32"
+     write("bf16.json", changed(plan, dtypes={key: "bf16"
                                               for key in plan["dtypes"]})),
      "-o", "a.out")
 case("not_compiled_yet", "compile", "mixtral.json", "--cluster", "host",

@@ -92,9 +92,12 @@ cost::Plan drawPlan(const cost::Program &program, std::mt19937 &random) {
     auto policy = static_cast<cost::Recompute>(pick(0, 1, 2));
     plan.stages = cost::evenStages(program, plan.pp, policy,
                                    pick(0, 1) ? -1 : pick(0, 1, 2));
-    switch (pick(0, 1, 2)) {
+    switch (pick(0, 1, 2, 3)) {
     case 0:
       break; // bf16 with f32 gradients
+    case 3:
+      plan.dtypes.reduce = plan.dtypes.grad = cost::DType::BF16;
+      break;
     case 1:
       plan.dtypes = {cost::DType::F32, cost::DType::F32, cost::DType::F32,
                      cost::DType::F32, cost::DType::F32};

@@ -139,7 +139,9 @@ void CudaDevice::embeddingForward(const EmbeddingCall &call, const void *table,
 void CudaDevice::embeddingBackward(const EmbeddingCall &call,
                                    const void *gradOutput, void *gradTable) {
   const char *suffix = nullptr;
-  if (call.dtype == SW_RT_BF16 && call.tableDtype == SW_RT_F32)
+  if (call.dtype == SW_RT_BF16 && call.tableDtype == SW_RT_BF16)
+    suffix = "bf16_bf16";
+  else if (call.dtype == SW_RT_BF16 && call.tableDtype == SW_RT_F32)
     suffix = "bf16";
   else if (call.dtype == SW_RT_F32 && call.tableDtype == SW_RT_F32)
     suffix = "f32";
@@ -147,9 +149,9 @@ void CudaDevice::embeddingBackward(const EmbeddingCall &call,
     suffix = "f64";
   if (!suffix || call.tokens > INT32_MAX) {
     context.fail(SW_RT_UNSUPPORTED,
-                 std::string("expected an embedding gradient of bf16 or f32 to "
-                             "f32 or of f64 to f64, of fewer than 2^31 tokens, "
-                             "but got ") +
+                 std::string("expected an embedding gradient of bf16, f32 or "
+                             "f64 to the same or of bf16 to f32, of fewer than "
+                             "2^31 tokens, but got ") +
                      runtime::name(call.dtype) + " to " +
                      runtime::name(call.tableDtype) + " of " +
                      std::to_string(call.tokens));

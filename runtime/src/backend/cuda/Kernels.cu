@@ -78,13 +78,14 @@ __device__ void embeddingBackward(EmbeddingBackward x) {
   const int64_t row = x.ids[first] - x.firstRow;
   if (!x.isFirst[first] || row < 0 || row >= x.rows)
     return;
+  using C = typename Compute<G>::type;
   const T *source = static_cast<const T *>(x.gradOutput);
   G *target = static_cast<G *>(x.gradTable) + row * x.width;
   for (int64_t i = threadIdx.x; i < x.width; i += blockDim.x) {
-    G sum = target[i];
+    C sum = widen(target[i]);
     for (int64_t token = first; token >= 0; token = x.next[token])
-      sum += static_cast<G>(widen(source[token * x.width + i]));
-    target[i] = sum;
+      sum += static_cast<C>(widen(source[token * x.width + i]));
+    target[i] = narrow<G>(sum);
   }
 }
 
@@ -277,7 +278,7 @@ template <typename T> __device__ double squares(const Squares &x) {
       first + squaresOfBlock < x.count ? first + squaresOfBlock : x.count;
   double sum = 0;
   for (int64_t i = first + threadIdx.x; i < last; i += threads) {
-    const double value = static_cast<const T *>(x.values)[i];
+    const double value = widen(static_cast<const T *>(x.values)[i]);
     sum += value * value;
   }
   return blockSum(sum);
@@ -327,6 +328,9 @@ __global__ void sw_embedding_links(EmbeddingLinks x) {
 __global__ void sw_embedding_backward_bf16(EmbeddingBackward x) {
   embeddingBackward<__nv_bfloat16, float>(x);
 }
+__global__ void sw_embedding_backward_bf16_bf16(EmbeddingBackward x) {
+  embeddingBackward<__nv_bfloat16, __nv_bfloat16>(x);
+}
 __global__ void sw_embedding_backward_f32(EmbeddingBackward x) {
   embeddingBackward<float, float>(x);
 }
@@ -334,6 +338,11 @@ __global__ void sw_embedding_backward_f64(EmbeddingBackward x) {
   embeddingBackward<double, double>(x);
 }
 
+__global__ void sw_squares_bf16(Squares x) {
+  const double sum = squares<__nv_bfloat16>(x);
+  if (threadIdx.x == 0)
+    x.partial[blockIdx.x] = sum;
+}
 __global__ void sw_squares_f32(Squares x) {
   const double sum = squares<float>(x);
   if (threadIdx.x == 0)

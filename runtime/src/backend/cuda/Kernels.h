@@ -31,8 +31,9 @@ struct EmbeddingLinks {
   int64_t tokens;
 };
 
-/// sw_embedding_backward_{bf16,f32,f64}[_f32 for the table]: block i, if token
-/// i is the first of its id, adds the rows of all tokens of that id in order.
+/// sw_embedding_backward_{bf16_bf16,bf16,f32,f64} (to a table of bf16, f32, f32,
+/// f64): block i, if token i is the first of its id, adds the rows of all tokens
+/// of that id in order; a sum to bf16 is in f32 and rounded once.
 struct EmbeddingBackward {
   const int32_t *ids, *next, *isFirst;
   const void *gradOutput;
@@ -42,7 +43,7 @@ struct EmbeddingBackward {
 
 /// Elements whose squares one block adds.
 constexpr int64_t squaresOfBlock = 32768;
-/// sw_squares_{f32,f64}: partial[firstPartial + block].
+/// sw_squares_{bf16,f32,f64}: partial[firstPartial + block].
 struct Squares {
   const void *values;
   double *partial;

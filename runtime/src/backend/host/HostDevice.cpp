@@ -111,15 +111,27 @@ sw_rt_status HostDevice::sumOfSquares(sw_rt_dtype dtype,
                                       const std::vector<DeviceRange> &ranges,
                                       double &sum) {
   sum = 0;
-  for (const DeviceRange &range : ranges)
-    sum += dtype == SW_RT_F64
-               ? runtime::sumOfSquares(context.pool,
-                                       static_cast<const double *>(range.at),
-                                       range.count)
-               : runtime::sumOfSquares(context.pool,
-                                       static_cast<const float *>(range.at),
-                                       range.count);
-  return SW_RT_OK;
+  auto add = [&](const auto *type) {
+    for (const DeviceRange &range : ranges)
+      sum += runtime::sumOfSquares(
+          context.pool, static_cast<decltype(type)>(range.at), range.count);
+    return SW_RT_OK;
+  };
+  switch (dtype) {
+  case SW_RT_F64:
+    return add(static_cast<const double *>(nullptr));
+  case SW_RT_F32:
+    return add(static_cast<const float *>(nullptr));
+  case SW_RT_BF16:
+    return add(static_cast<const uint16_t *>(nullptr));
+  case SW_RT_F16:
+  case SW_RT_I32:
+    break;
+  }
+  return context.fail(SW_RT_UNSUPPORTED,
+                      std::string("expected squares of f64, f32 or bf16, but "
+                                  "got ") +
+                          runtime::name(dtype));
 }
 
 sw_rt_status HostDevice::update(const UpdateCall &call) {
