@@ -1,21 +1,23 @@
-//===- FakeNccl.cpp - NCCL between threads of one process -----------------===//
+//===- FakeNccl.cpp - NCCL between threads or processes -------------------===//
 //
-// Members of a communicator are threads, each with a GPU of the fake driver. A
-// call is an operation of its stream: it hands in what its rank gives, and is
-// done when all members have. Sums are in the order of ranks, in f64.
+// Members of a communicator are threads or processes (FakeClique.h), each with a
+// GPU of the fake driver. A call is an operation of its stream: it hands in what
+// its rank gives, and is done when all members have. Sums are in the order of
+// ranks, in f64.
 //
 // FAKE_NCCL_VERSION; FAKE_NCCL_ERROR=N: a communicator fails on its own at its
 // Nth call (ncclRemoteError), which never ends; FAKE_NCCL_REFUSE: calls are
 // refused; FAKE_LOG gets the names of calls that end a communicator.
 //
 //===----------------------------------------------------------------------===//
+#include "runtime/cts/cuda/FakeClique.h"
 #include "runtime/cts/cuda/FakeStreams.h"
 
 #include <cuda_bf16.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <cstring>
-#include <mutex>
 
 using namespace shardwright::runtime::cts;
 
@@ -38,25 +40,6 @@ struct NcclCall {
   void *output = nullptr;
   std::vector<Part> sends, receives;
 };
-
-/// A call as its members have handed it in.
-struct Meeting {
-  std::vector<std::string> kinds;
-  std::vector<std::vector<char>> inputs;
-  std::map<std::pair<int, int>, std::vector<char>> messages;
-  int arrived = 0, left = 0;
-};
-
-struct Clique {
-  std::mutex mutex;
-  int size = 0, joined = 0;
-  std::map<uint64_t, Meeting> meetings;
-  bool isAborted = false, hasFailed = false;
-};
-
-std::mutex registryMutex;
-std::map<uint64_t, std::shared_ptr<Clique>> registry;
-uint64_t nextId = 1;
 
 size_t widthOf(ncclDataType_t type) {
   switch (type) {
@@ -101,13 +84,13 @@ void setAt(void *base, ncclDataType_t type, size_t i, double value) {
 }
 
 /// Elements [first, first + count) of the inputs, folded in rank order.
-void fold(const Meeting &meeting, const NcclCall &call, size_t first,
+void fold(const std::vector<FakeOffer> &offers, const NcclCall &call, size_t first,
           size_t count) {
   for (size_t i = 0; i < count; ++i) {
-    double value = valueAt(meeting.inputs[0].data(), call.type, first + i);
-    for (size_t rank = 1; rank < meeting.inputs.size(); ++rank) {
+    double value = valueAt(offers[0].input.data(), call.type, first + i);
+    for (size_t rank = 1; rank < offers.size(); ++rank) {
       const double other =
-          valueAt(meeting.inputs[rank].data(), call.type, first + i);
+          valueAt(offers[rank].input.data(), call.type, first + i);
       value = call.op == ncclMax ? std::max(value, other) : value + other;
     }
     setAt(call.output, call.type, i, value);
@@ -117,8 +100,8 @@ void fold(const Meeting &meeting, const NcclCall &call, size_t first,
 } // namespace
 
 struct ncclComm {
-  std::shared_ptr<Clique> clique;
-  int rank;
+  std::shared_ptr<FakeClique> clique;
+  int rank, size;
   uint64_t calls = 0; ///< that have begun to run
 };
 
@@ -131,73 +114,71 @@ public:
       : comm(comm), clique(comm->clique), call(std::move(call)) {}
 
   bool run() {
-    std::lock_guard<std::mutex> lock(clique->mutex);
-    if (clique->isAborted)
+    if (clique->isAborted())
       return true;
     if (!isIn) {
       number = comm->calls++;
       const int64_t failing = fakeSetting("FAKE_NCCL_ERROR", -1);
       if (failing >= 0 && number == static_cast<uint64_t>(failing))
-        clique->hasFailed = true;
-      handIn(clique->meetings[number]);
+        clique->fail();
+      handIn();
       isIn = true;
     }
-    if (clique->hasFailed)
+    if (clique->hasFailed())
       return false;
-    Meeting &meeting = clique->meetings[number];
-    if (meeting.arrived < clique->size)
+    const auto offers = clique->complete(number);
+    if (!offers)
       return false;
-    take(meeting);
+    take(*offers);
     isIn = false;
-    if (++meeting.left == clique->size)
-      clique->meetings.erase(number);
+    clique->leave(number, comm->rank);
     return true;
   }
 
 private:
-  void handIn(Meeting &meeting) {
-    const size_t me = static_cast<size_t>(comm->rank);
-    meeting.inputs.resize(static_cast<size_t>(clique->size));
+  void handIn() {
+    FakeOffer offer;
+    offer.kind = call.kind;
     if (call.input) {
       const char *from = static_cast<const char *>(call.input);
-      meeting.inputs[me].assign(from, from + call.count * widthOf(call.type));
+      offer.input.assign(from, from + call.count * widthOf(call.type));
     }
     for (const Part &part : call.sends) {
       const char *from = static_cast<const char *>(part.source);
-      meeting.messages[{comm->rank, part.peer}].assign(from, from + part.bytes);
+      offer.messages[part.peer].assign(from, from + part.bytes);
     }
-    meeting.kinds.push_back(call.kind);
-    // What NCCL would hang or crash at.
-    if (meeting.kinds.front() != call.kind)
-      clique->hasFailed = true;
-    ++meeting.arrived;
+    clique->handIn(number, comm->rank, std::move(offer));
   }
 
-  void take(const Meeting &meeting) {
+  void take(const std::vector<FakeOffer> &offers) {
     const size_t width = widthOf(call.type),
                  me = static_cast<size_t>(comm->rank);
+    // What NCCL would hang or crash at.
+    for (const FakeOffer &offer : offers)
+      if (offer.kind != call.kind)
+        return clique->fail();
     if (call.kind.rfind("all_reduce", 0) == 0)
-      fold(meeting, call, 0, call.count);
+      fold(offers, call, 0, call.count);
     if (call.kind.rfind("reduce_scatter", 0) == 0) {
-      const size_t part = call.count / static_cast<size_t>(clique->size);
-      fold(meeting, call, me * part, part);
+      const size_t part = call.count / offers.size();
+      fold(offers, call, me * part, part);
     }
     if (call.kind.rfind("all_gather", 0) == 0)
-      for (size_t rank = 0; rank < meeting.inputs.size(); ++rank)
+      for (size_t rank = 0; rank < offers.size(); ++rank)
         std::memcpy(static_cast<char *>(call.output) +
                         rank * call.count * width,
-                    meeting.inputs[rank].data(), call.count * width);
+                    offers[rank].input.data(), call.count * width);
     for (const Part &part : call.receives) {
-      const auto at = meeting.messages.find({part.peer, comm->rank});
-      if (at == meeting.messages.end() || at->second.size() != part.bytes)
-        clique->hasFailed = true;
-      else
-        std::memcpy(part.target, at->second.data(), part.bytes);
+      const auto &messages = offers[static_cast<size_t>(part.peer)].messages;
+      const auto at = messages.find(comm->rank);
+      if (at == messages.end() || at->second.size() != part.bytes)
+        return clique->fail();
+      std::memcpy(part.target, at->second.data(), part.bytes);
     }
   }
 
   ncclComm *comm;
-  std::shared_ptr<Clique> clique;
+  std::shared_ptr<FakeClique> clique;
   NcclCall call;
   bool isIn = false;
   uint64_t number = 0;
@@ -251,8 +232,7 @@ ncclResult_t ncclGetVersion(int *version) {
   return ncclSuccess;
 }
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id) {
-  std::lock_guard<std::mutex> lock(registryMutex);
-  const uint64_t number = nextId++;
+  const uint64_t number = newFakeClique();
   std::memset(id, 0, sizeof(*id));
   std::memcpy(id, &number, sizeof(number));
   return ncclSuccess;
@@ -264,29 +244,19 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks,
   std::memcpy(&number, &id, sizeof(number));
   if (config->blocking != 0 || rank < 0 || rank >= ranks || number == 0)
     return ncclInvalidArgument;
-  std::lock_guard<std::mutex> lock(registryMutex);
-  std::shared_ptr<Clique> &clique = registry[number];
-  if (!clique)
-    clique = std::make_shared<Clique>();
-  std::lock_guard<std::mutex> members(clique->mutex);
-  clique->size = ranks;
-  ++clique->joined;
-  *comm = new ncclComm{clique, rank};
+  *comm = new ncclComm{fakeClique(number), rank, ranks};
+  (*comm)->clique->join(rank, ranks);
   return ncclInProgress;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state) {
-  std::lock_guard<std::mutex> lock(comm->clique->mutex);
-  *state = comm->clique->hasFailed                           ? ncclRemoteError
-           : comm->clique->joined < comm->clique->size       ? ncclInProgress
-                                                             : ncclSuccess;
+  *state = comm->clique->hasFailed() ? ncclRemoteError
+           : comm->clique->isWhole() ? ncclSuccess
+                                     : ncclInProgress;
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   fakeNote("nccl_abort");
-  {
-    std::lock_guard<std::mutex> lock(comm->clique->mutex);
-    comm->clique->isAborted = true;
-  }
+  comm->clique->abort();
   // Operations in flight hold the clique, not the communicator.
   return ncclSuccess;
 }
@@ -313,7 +283,7 @@ ncclResult_t ncclAllGather(const void *input, void *output, size_t count,
 ncclResult_t ncclReduceScatter(const void *input, void *output, size_t part,
                                ncclDataType_t type, ncclRedOp_t op,
                                ncclComm_t comm, cudaStream_t stream) {
-  const size_t count = part * static_cast<size_t>(comm->clique->size);
+  const size_t count = part * static_cast<size_t>(comm->size);
   return enqueue(comm, stream,
                  {"reduce_scatter", type, op, count, input, output, {}, {}});
 }
