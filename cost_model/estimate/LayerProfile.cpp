@@ -85,8 +85,13 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind, Recompute policy,
   layer.weightGrad = time.weightGrad.compute;
   const Seconds forwardCollectives =
       time.forward.finishes + time.forward.gathers;
+  // Products that run beside their own collectives write into mapped memory of
+  // their peers: gathers and scatters of one NVLink domain alone (Transformer
+  // Engine's user buffers: NVIDIA/TransformerEngine issues 746 and 1071).
+  const bool besideProducts = profile.overlapForwardTensor && plan.sp &&
+                              hardware.ranksPerNode() % plan.tp == 0;
   layer.forwardCommunication =
-      profile.overlapForwardTensor
+      besideProducts
           ? exposedTime(hardware, forwardCollectives, time.forward.products)
           : forwardCollectives;
   layer.forwardExchange = time.forward.exchanges;
@@ -97,7 +102,7 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind, Recompute policy,
   const FunctionTime &data = time.dataGrad, &weight = time.weightGrad;
   const Seconds weightCollectives = weight.finishes + weight.gathers;
   layer.backwardCommunication =
-      (profile.overlapForwardTensor
+      (besideProducts
            ? exposedTime(hardware, data.gathers, data.products)
            : data.gathers) +
       (profile.overlapDataGradient
