@@ -48,4 +48,9 @@ TimeInterval intervalOf(Seconds predicted, std::string_view cluster,
   return interval;
 }
 
+double tiedWithin(std::string_view cluster, std::string_view profile,
+                  RunFamily family) {
+  return hasEvidence(cluster, profile, family) ? kPairs : kPairs * kPairs;
+}
+
 } // namespace shardwright::cost

@@ -42,6 +42,15 @@ int64_t evidenceCells(); ///< how many cells have evidence
 TimeInterval intervalOf(Seconds predicted, std::string_view cluster,
                         std::string_view profile, RunFamily family);
 
+/// Which of two plans is faster is surer than how fast either is: plans of one
+/// model, cluster and batch share most of an error. Of pairs of published
+/// layouts whose predicted times differ by up to half, 80 % were measured within
+/// this factor of the predicted ratio (one vote a source). So plans whose times
+/// differ by less are tied: their order may be the other way round. Without
+/// evidence for the cell it is the square.
+double tiedWithin(std::string_view cluster, std::string_view profile,
+                  RunFamily family);
+
 } // namespace shardwright::cost
 
 #endif // SHARDWRIGHT_COST_MODEL_ESTIMATE_EVIDENCE_H

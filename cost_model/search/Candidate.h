@@ -10,6 +10,7 @@
 #include "cost_model/plan/Plan.h"
 #include "cost_model/rules/Rules.h"
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <limits>
@@ -64,12 +65,19 @@ enum class Field {
 inline constexpr int numFields = 19;
 std::string_view name(Field field);
 
-/// Closed interval of a field.
+/// Closed interval of a field, less single values.
 struct Range {
   int64_t least = std::numeric_limits<int64_t>::min();
   int64_t most = std::numeric_limits<int64_t>::max();
-  bool contains(int64_t value) const { return least <= value && value <= most; }
-  bool bounded() const { return *this != Range(); }
+  std::vector<int64_t> without = {}; ///< ascending
+  bool contains(int64_t value) const {
+    return least <= value && value <= most &&
+           !std::binary_search(without.begin(), without.end(), value);
+  }
+  /// Whether it says which values are wanted, not only which are not.
+  bool bounded() const {
+    return least != Range().least || most != Range().most;
+  }
   bool operator==(const Range &) const = default;
 };
 using Ranges = std::array<Range, numFields>;

@@ -160,8 +160,48 @@ Bytes fullestStage(const Estimate &estimate, size_t &stage) {
   return most;
 }
 
+std::string deficitText(const Estimate &estimate, Bytes limit) {
+  std::string text;
+  const auto &stages = estimate.stages;
+  for (size_t i = 0; i < stages.size();) {
+    size_t end = i + 1;
+    while (end < stages.size() && stages[end].total() == stages[i].total())
+      ++end;
+    if (stages[i].total() >= limit)
+      text += (text.empty() ? "" : ", ") +
+              (end - i > 1 ? "stages " + std::to_string(i) + "-" +
+                                 std::to_string(end - 1)
+                           : "stage " + std::to_string(i)) +
+              ": " + bytesText(stages[i].total() - limit + Bytes(1));
+    i = end;
+  }
+  return text;
+}
+
+bool areTied(const RankedPlan &a, const RankedPlan &b, double tied) {
+  const auto perToken = [](const RankedPlan &ranked) {
+    return ranked.estimate.stepTime.count() /
+           static_cast<double>(ranked.plan.globalBatch) /
+           static_cast<double>(ranked.plan.sequence);
+  };
+  return perToken(b) < tied * perToken(a);
+}
+
+std::string bubbleText(const Plan &plan) {
+  if (plan.pp == 1 || (plan.schedule != ScheduleKind::GPipe &&
+                       plan.schedule != ScheduleKind::OneFOneB &&
+                       plan.schedule != ScheduleKind::Interleaved))
+    return "";
+  const int64_t idle = plan.pp - 1;
+  const int64_t all = plan.microbatches() * plan.chunks + idle;
+  return percentText(static_cast<double>(idle) / static_cast<double>(all)) +
+         " of the pipeline if its stages are alike: " + std::to_string(idle) +
+         " of " + std::to_string(all) + " turns";
+}
+
 std::string plansTable(const Program &program,
-                       const std::vector<RankedPlan> &plans, Bytes limit) {
+                       const std::vector<RankedPlan> &plans, Bytes limit,
+                       double tied) {
   using Align = Table::Align;
   std::vector<std::string> names = {"#", "tp", "pp", "dp", "sp", "zero",
                                     "microbatch", "schedule", "recompute",
@@ -185,6 +225,15 @@ std::string plansTable(const Program &program,
     names.insert(names.begin() + 4, "ep");
     sides.insert(sides.begin() + 4, Align::Right);
   }
+  const bool sizes = std::any_of(
+      plans.begin(), plans.end(), [&](const RankedPlan &other) {
+        return other.plan.ranks() != plans.front().plan.ranks() ||
+               other.plan.globalBatch != plans.front().plan.globalBatch;
+      });
+  if (sizes) {
+    names.insert(names.begin() + 1, {"GPUs", "batch"});
+    sides.insert(sides.begin() + 1, 2, Align::Right);
+  }
   Table table(names, sides);
   for (size_t i = 0; i < plans.size(); ++i) {
     const RankedPlan &ranked = plans[i];
@@ -195,6 +244,8 @@ std::string plansTable(const Program &program,
     else if (static_cast<double>(ranked.memory.count()) >
              0.99 * static_cast<double>(limit.count()))
       note = "tight: within 1 % of the limit";
+    if (i > 0 && areTied(plans.front(), ranked, tied))
+      note += note.empty() ? "tied" : "; tied";
     std::vector<std::string> row = {
         std::to_string(i + 1),
         std::to_string(plan.tp),
@@ -218,6 +269,9 @@ std::string plansTable(const Program &program,
                      (plan.cp > 1 ? " " + std::string(name(plan.cpKind)) : ""));
     if (experts)
       row.insert(row.begin() + 4, std::to_string(plan.ep));
+    if (sizes)
+      row.insert(row.begin() + 1, {groupedText(plan.ranks()),
+                                   groupedText(plan.globalBatch)});
     table.add(row);
   }
   return table.text();

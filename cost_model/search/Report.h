@@ -28,10 +28,21 @@ std::string planText(const Program &program, const Plan &plan);
 /// Bytes of the fullest stage; its index is `stage`.
 Bytes fullestStage(const Estimate &estimate, size_t &stage);
 
+/// "stage 0: 3.10 GiB, stages 1-3: 2.00 GiB": by what ranks exceed the limit;
+/// empty if none does.
+std::string deficitText(const Estimate &estimate, Bytes limit);
+
 /// One line a plan: degrees, time, MFU, tokens, memory. `limit` marks plans
-/// that are within 1 % of it ("tight") or do not fit.
+/// that are within 1 % of it ("tight") or do not fit, `tied` those whose time of
+/// a token is less than so many times that of the first.
 std::string plansTable(const Program &program,
-                       const std::vector<RankedPlan> &plans, Bytes limit);
+                       const std::vector<RankedPlan> &plans, Bytes limit,
+                       double tied = 1);
+/// Whether b is so little slower than a, or faster.
+bool areTied(const RankedPlan &a, const RankedPlan &b, double tied);
+/// "42.9 % of the pipeline: 3 of 7 microbatches long": of stages that wait, if
+/// all are alike; empty for one stage and for schedules that split backward.
+std::string bubbleText(const Plan &plan);
 /// Parts of the arena and of the framework by stage.
 std::string memoryTable(const Estimate &estimate, Bytes limit);
 /// Terms of the step time with their shares.

@@ -36,15 +36,18 @@ struct LegalMesh {
   Candidate mesh;
   std::vector<Candidate> batches;
   std::vector<Violation> violations; ///< if there are no batches
-  int64_t leaves = 0;
+  int64_t leaves = 0, illegal = 0;
 };
 
 std::vector<LegalMesh> legalMeshes(const Estimator &estimator,
                                    const Family &family) {
   std::vector<LegalMesh> result;
   for (const Candidate &mesh : family.meshes()) {
-    LegalMesh legal{mesh, {}, estimator.check(mesh, Depth::Mesh), 0};
-    if (legal.violations.empty()) {
+    LegalMesh legal{mesh, {}, estimator.check(mesh, Depth::Mesh), 0, 0};
+    if (!legal.violations.empty()) {
+      for (const Candidate &batch : family.batches(mesh))
+        legal.illegal += family.leaves(batch, Depth::Batch);
+    } else {
       // Batches that differ in microBatch alone break the same rules, unless
       // their tokens have to fill the tiles of narrow products.
       bool known = false, lawful = false;
@@ -61,8 +64,10 @@ std::vector<LegalMesh> legalMeshes(const Estimator &estimator,
           known = true;
           last = batch;
         }
-        if (!lawful)
+        if (!lawful) {
+          legal.illegal += family.leaves(batch, Depth::Batch);
           continue;
+        }
         legal.batches.push_back(batch);
         legal.leaves += family.leaves(batch, Depth::Batch);
       }
@@ -111,15 +116,17 @@ struct FamilyRecord {
 /// does not depend on the order in which its parts are worked on.
 class Incumbents {
 public:
-  Incumbents(const std::vector<RankedPlan> &plans, int64_t top, bool distinct)
-      : top(static_cast<size_t>(top)), distinct(distinct) {
+  Incumbents(const std::vector<RankedPlan> &plans, const SearchOptions &options)
+      : top(static_cast<size_t>(options.top)), distinct(options.distinct),
+        cutoff(options.cutoff.count()) {
     for (const RankedPlan &plan : plans)
       times.emplace_back(plan.estimate.stepTime.count(),
                          layoutOf(plan.candidate));
   }
   /// Nothing slower than this is wanted of the layout of `candidate`.
   double atMost(const Candidate &candidate) const {
-    double most = times.size() < top ? infinity : times.back().first;
+    double most =
+        times.size() < top ? cutoff : std::min(cutoff, times.back().first);
     if (distinct) {
       const Candidate layout = layoutOf(candidate);
       for (const auto &[time, other] : times)
@@ -145,9 +152,9 @@ public:
   }
 
 private:
-  static constexpr double infinity = std::numeric_limits<double>::infinity();
   size_t top;
   bool distinct;
+  double cutoff;
   std::vector<std::pair<double, Candidate>> times; ///< ascending
 };
 
@@ -308,7 +315,7 @@ private:
   const Estimator &estimator;
   const SearchOptions &options;
   Family family;
-  Incumbents known{{}, 0, false};
+  Incumbents known{{}, SearchOptions()};
   Outcome outcome;
 };
 
@@ -317,7 +324,7 @@ public:
   BranchAndBound(const Estimator &estimator, const SearchOptions &options)
       : estimator(estimator), options(options), family(options),
         meshes(legalMeshes(estimator, family)), records(meshes.size()),
-        incumbents({}, options.top, options.distinct) {
+        incumbents({}, options) {
     for (int i = 0; i < std::max(1, options.threads); ++i) {
       if (i > 0)
         others.push_back(estimator.another());
@@ -328,6 +335,7 @@ public:
   SearchResult run() {
     for (size_t i = 0; i < meshes.size(); ++i) {
       result.counters.considered += meshes[i].leaves;
+      result.counters.illegal += meshes[i].illegal;
       for (const Candidate &batch : meshes[i].batches)
         queue.push({estimator.lowerBound(batch, Depth::Mesh).count() *
                         (1 - roundingSlack),
@@ -437,7 +445,7 @@ private:
     result.plans.insert(place, std::move(ranked));
     if (static_cast<int64_t>(result.plans.size()) > options.top)
       result.plans.pop_back();
-    incumbents = Incumbents(result.plans, options.top, options.distinct);
+    incumbents = Incumbents(result.plans, options);
   }
 
   /// The search was stopped: what is left may hold better plans.
@@ -502,12 +510,15 @@ private:
 class SmallestSearch {
 public:
   SmallestSearch(const Estimator &estimator, const SearchOptions &options)
-      : estimator(estimator), family(options) {}
+      : estimator(estimator), options(options), family(options) {}
 
   std::optional<RankedPlan> run() {
     for (const LegalMesh &mesh : legalMeshes(estimator, family))
-      for (const Candidate &batch : mesh.batches)
+      for (const Candidate &batch : mesh.batches) {
+        if (options.stop && options.stop())
+          return std::nullopt;
         visit({batch, Depth::Batch, -1});
+      }
     if (!best)
       return std::nullopt;
     RankedPlan ranked;
@@ -546,6 +557,7 @@ private:
   }
 
   const Estimator &estimator;
+  const SearchOptions &options;
   Family family;
   std::optional<Candidate> best;
   Bytes memory;

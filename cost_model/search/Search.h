@@ -82,7 +82,9 @@ struct SearchOptions {
   /// List only the best of the plans that differ in nothing but recomputation
   /// and layers per stage: a runner-up then is another layout to a person too.
   bool distinct = false;
-  Ranges ranges;            ///< of --fix and --max
+  Ranges ranges;            ///< of --fix, --max and --forbid
+  /// Slower plans are not wanted: another question has better ones.
+  Seconds cutoff = Seconds(std::numeric_limits<double>::infinity());
   int threads = 1;          ///< never changes the answer
   /// Asked between rounds; true ends the search with what is known by then.
   std::function<bool()> stop;
@@ -124,6 +126,7 @@ struct SearchCounters {
   int64_t unfit = 0;      ///< excluded by their memory
   int64_t evaluated = 0;  ///< priced in full
   int64_t open = 0;       ///< not looked at when the search was stopped
+  int64_t illegal = 0;    ///< beside those considered: break a rule
   bool proven = true;     ///< no plan of the family beats the answer
   bool operator==(const SearchCounters &) const = default;
 };
@@ -144,7 +147,8 @@ SearchResult search(const Estimator &estimator, const SearchOptions &options);
 
 /// The legal plan whose fullest rank needs least, the first in the order of
 /// enumeration among equals: how much is missing when nothing fits. Nothing if
-/// no plan is legal. `memoryLimit` and `top` do not matter.
+/// no plan is legal, or if `stop` ends the search. `memoryLimit` and `top` do not
+/// matter.
 std::optional<RankedPlan> smallest(const Estimator &estimator,
                                    const SearchOptions &options);
 

@@ -247,6 +247,7 @@ std::string validationJson(const ValidationReport &report) {
     nlohmann::json row;
     row["id"] = outcome.id;
     row["set"] = outcome.set;
+    row["problem"] = outcome.problem;
     put(row, "measured_step_time_seconds", outcome.measuredSeconds);
     put(row, "predicted_step_time_seconds", outcome.predictedSeconds);
     put(row, "measured_memory_gib", outcome.measuredGib);

@@ -5,10 +5,14 @@
 
 Cells: (cluster, profile, family) with a predicted headline run. Errors:
 predicted / measured - 1 of configurations, one vote a source, their 10th and
-90th percentile.
+90th percentile. Pairs: layouts of one model on one cluster whose predicted times
+differ by up to half; by what factor the measured ratio misses the predicted one,
+one vote a source and one a model in it, 80th percentile.
 """
 import collections
+import itertools
 import json
+import math
 import statistics
 import subprocess
 import sys
@@ -28,6 +32,25 @@ def quantile(weighted, share):
         if reached >= share * total:
             return value
     return weighted[-1][0]
+
+
+def pairs(rows):
+    """[(factor, weight)] and the number of sources."""
+    problems = collections.defaultdict(lambda: collections.defaultdict(list))
+    for row in rows:
+        problems[row["set"], row["problem"]][row["configuration"]].append(
+            (row["measured_step_time_seconds"], row["predicted_step_time_seconds"]))
+    sources = collections.defaultdict(list)
+    for (source, _), layouts in problems.items():
+        medians = [[statistics.median(times) for times in zip(*repeats)]
+                   for repeats in layouts.values()]
+        factors = [math.exp(abs(math.log(p / q * n / m)))
+                   for (m, p), (n, q) in itertools.combinations(medians, 2)
+                   if 2 / 3 < p / q < 3 / 2]
+        if factors:
+            sources[source].append(factors)
+    return [(factor, 1 / len(of) / len(factors)) for of in sources.values()
+            for factors in of for factor in factors], len(sources)
 
 
 def main():
@@ -53,6 +76,9 @@ def main():
         print(f"// {name}: {len(sets)} sources, {len(weighted)} "
               f"configurations: {quantile(weighted, 0.1):.3f}, "
               f"{quantile(weighted, 0.9):.3f}")
+    weighted, sources = pairs(rows)
+    print(f"// pairs: {sources} sources, {len(weighted)} pairs: "
+          f"{quantile(weighted, 0.8):.2f}")
 
 
 if __name__ == "__main__":

@@ -40,9 +40,9 @@ bool makePlan(const CompileFlags &flags, Streams streams, std::string &text,
   for (const std::string &text : question.model.notes)
     note(text, streams.err);
   if (flags.plan.any()) {
-    if (!flags.search.fix.empty() || !flags.search.max.empty()) {
+    if (flags.search.constraints.any()) {
       return refuse(failure, Diag::conflicting_flags,
-                    "--fix and --max bound a search, and flags such as --tp "
+                    "--fix, --max and --forbid bound a search, and flags such as --tp "
                     "spell the plan: expected one or the other");
     }
     Plan plan;
@@ -59,11 +59,12 @@ bool makePlan(const CompileFlags &flags, Streams streams, std::string &text,
   SearchAnswer found;
   SearchFlags search = flags.search;
   // More is planned, not compiled yet; who asks for it is told so.
-  if (std::none_of(search.fix.begin(), search.fix.end(),
+  std::vector<std::string> &fix = search.constraints.fix;
+  if (std::none_of(fix.begin(), fix.end(),
                    [](const std::string &text) {
                      return text.find("cp=") != std::string::npos;
                    }))
-    search.fix.emplace_back("cp=1");
+    fix.emplace_back("cp=1");
   if (!answer(question, flags.question, search, streams, found, failure))
     return false;
   if (found.result.plans.empty()) {
@@ -116,8 +117,8 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
       return report(failure, streams.err);
   } else if (!flags.question.cluster.empty() || flags.plan.any() ||
              flags.question.gpus || flags.question.globalBatch ||
-             flags.question.sequence || !flags.search.fix.empty() ||
-             !flags.search.max.empty() || !flags.question.dtype.empty() ||
+             flags.question.sequence || flags.search.constraints.any() ||
+             !flags.question.dtype.empty() ||
              !flags.question.runsOn.empty() ||
              !flags.question.memoryLimit.empty() ||
              flags.search.timeLimit > 0) {

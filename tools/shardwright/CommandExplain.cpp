@@ -5,13 +5,15 @@
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Compare.h"
 #include "tools/shardwright/FitChanges.h"
+#include "tools/shardwright/LayoutRank.h"
 #include "tools/shardwright/PlanFlags.h"
 #include "tools/shardwright/PlanJson.h"
 #include "tools/shardwright/Question.h"
+#include "tools/shardwright/SavedPlan.h"
+#include "tools/shardwright/Sensitivity.h"
 
 #include <CLI/CLI.hpp>
 
-#include <functional>
 #include <memory>
 #include <ostream>
 
@@ -26,7 +28,7 @@ struct ExplainOptions {
   std::vector<std::string> whyNot;
   QuestionFlags question;
   SearchFlags search;
-  bool json = false;
+  bool turns = false, json = false;
 };
 
 /// A priced plan and what it is called in tables.
@@ -36,85 +38,9 @@ struct Priced {
   Estimate estimate;
 };
 
-/// A number of the machine that may be wrong, or improve.
-struct Knob {
-  const char *name;
-  std::function<void(Hardware &, double)> scale;
-};
-
-const std::vector<Knob> &knobs() {
-  static const std::vector<Knob> all = {
-      {"arithmetic peak",
-       [](Hardware &hardware, double factor) {
-         for (FlopsPerSecond &peak : hardware.device.peak)
-           peak = FlopsPerSecond(factor * peak.count());
-       }},
-      {"memory bandwidth",
-       [](Hardware &hardware, double factor) {
-         BytesPerSecond &rate = hardware.device.memoryBandwidth;
-         rate = BytesPerSecond(factor * rate.count());
-       }},
-      {"links inside a node",
-       [](Hardware &hardware, double factor) {
-         for (BytesPerSecond *rate :
-              {&hardware.levels[0].bandwidth, &hardware.fabric.channelBandwidth,
-               &hardware.fabric.nvlsIntra})
-           *rate = BytesPerSecond(factor * rate->count());
-       }},
-      {"network between nodes",
-       [](Hardware &hardware, double factor) {
-         for (size_t i = 1; i < hardware.levels.size(); ++i)
-           hardware.levels[i].bandwidth = BytesPerSecond(
-               factor * hardware.levels[i].bandwidth.count());
-         BytesPerSecond &rate = hardware.fabric.nvlsInter;
-         rate = BytesPerSecond(factor * rate.count());
-       }},
-      {"kernel latency",
-       [](Hardware &hardware, double factor) {
-         hardware.device.kernelLatency = factor * hardware.device.kernelLatency;
-       }},
-  };
-  return all;
-}
-
-struct Sensitivity {
-  std::string knob;
-  double change; ///< of the number, relative
-  Seconds step;  ///< of the plan
-  RankedPlan best;
-  bool turns = false; ///< another layout is best then
-};
-
-bool sameLayout(const Plan &a, const Plan &b) {
-  return a.tp == b.tp && a.pp == b.pp && a.dp == b.dp && a.ep == b.ep &&
-         a.etp == b.etp && a.cp == b.cp;
-}
-
-std::vector<Sensitivity> sensitivities(const Question &question,
-                                       const SearchAnswer &found,
-                                       const Plan &plan) {
-  std::vector<Sensitivity> result;
-  SearchOptions options = found.options;
-  options.top = 1;
-  for (const Knob &knob : knobs())
-    for (double change : {0.1, -0.1}) {
-      Hardware hardware = question.cluster.hardware;
-      knob.scale(hardware, 1 + change);
-      const ProgramEstimator estimator(question.model.program, hardware,
-                                       question.profile, question.base,
-                                       question.framework, options);
-      const SearchResult best = search(estimator, options);
-      if (best.plans.empty())
-        continue;
-      result.push_back({knob.name, change,
-                        estimateTime(question.model.program, hardware,
-                                     question.profile, plan)
-                            .stepTime,
-                        best.plans[0],
-                        !sameLayout(best.plans[0].plan,
-                                    found.result.plans[0].plan)});
-    }
-  return result;
+LayoutRank rankOf(const SearchAnswer &found, const Priced &own) {
+  return layoutRank(*found.sizes[found.best].estimator(), found.options,
+                    own.plan, own.estimate.stepTime);
 }
 
 void printChanges(const Question &question, const Priced &own,
@@ -137,25 +63,9 @@ void printChanges(const Question &question, const Priced &own,
       << table.text() << "\n";
 }
 
-void printSensitivity(const Question &question, const SearchAnswer &found,
-                      const Priced &own, std::ostream &out) {
-  using Align = Table::Align;
-  Table table({"if this were", "other", "the plan takes", "difference",
-               "the best plan then"},
-              {Align::Left, Align::Right, Align::Right, Align::Right,
-               Align::Left});
-  for (const Sensitivity &line : sensitivities(question, found, own.plan))
-    table.add({line.knob, signedPercent(line.change), secondsText(line.step),
-               signedPercent(line.step.count() / own.estimate.stepTime.count() -
-                             1),
-               line.turns ? "turns: " + planText(question.model.program,
-                                                 line.best.plan)
-                          : "the same layout"});
-  out << table.text();
-}
-
 void print(const Question &question, const SearchAnswer &found,
-           const std::vector<Priced> &plans, std::ostream &out) {
+           const std::vector<Priced> &plans, bool withTurns,
+           std::ostream &out) {
   const Program &program = question.model.program;
   const Priced &own = plans.front();
   size_t stage = 0;
@@ -164,9 +74,29 @@ void print(const Question &question, const SearchAnswer &found,
       << "step " << secondsText(own.estimate.stepTime) << ", MFU "
       << percentText(own.estimate.modelFlopsUtilization) << ", "
       << bytesText(memory) << " of " << bytesText(question.memoryLimit)
-      << " on a rank of stage " << stage << "\n\n";
+      << " on a rank of stage " << stage << "\n";
+  const std::string bubble = bubbleText(own.plan);
+  if (!bubble.empty())
+    out << "bubble " << bubble << "\n";
+  if (!found.result.plans.empty()) {
+    const RankedPlan &best = found.result.plans.front();
+    out << "rank " << rankOf(found, own).text()
+        << " of layouts (best recomputation and layers of each); "
+        << percentText(own.estimate.stepTime.count() /
+                       best.estimate.stepTime.count())
+        << " of the best plan's time\n";
+  }
+  out << "\n";
   if (memory >= question.memoryLimit)
     printChanges(question, own, out);
+  if (found.result.plans.empty()) {
+    const Failure none = whyNothing(question, found);
+    for (const std::string &text : none.messages)
+      out << text << "\n";
+    for (const std::string &text : none.notes)
+      out << text << "\n";
+    out << "\n";
+  }
   for (size_t i = 1; i < plans.size(); ++i) {
     const Priced &other = plans[i];
     const std::string fields =
@@ -180,12 +110,17 @@ void print(const Question &question, const SearchAnswer &found,
           << termsTable(own.estimate, other.estimate, own.name, other.name)
           << "\n";
   }
-  if (!found.result.plans.empty())
-    printSensitivity(question, found, own, out);
+  if (found.result.plans.empty())
+    return;
+  out << sensitivityText(question,
+                         sensitivities(question, found, own.plan),
+                         own.estimate.stepTime);
+  if (withTurns)
+    out << "\n" << turnsText(question, turns(question, found, own.plan));
 }
 
 Json toJson(const Question &question, const SearchAnswer &found,
-            const std::vector<Priced> &plans) {
+            const std::vector<Priced> &plans, bool withTurns) {
   Json all = Json::array();
   for (const Priced &priced : plans) {
     Json entry = {{"name", priced.name}};
@@ -202,42 +137,32 @@ Json toJson(const Question &question, const SearchAnswer &found,
                                   change.estimate, question.memoryLimit));
       changes.push_back(std::move(entry));
     }
-  Json lines = Json::array();
-  if (!found.result.plans.empty())
-    for (const Sensitivity &line :
-         sensitivities(question, found, plans[0].plan))
-      lines.push_back({{"number", line.knob},
-                       {"change", line.change},
-                       {"step_time_seconds", line.step.count()},
-                       {"best_step_time_seconds",
-                        line.best.estimate.stepTime.count()},
-                       {"choice_turns", line.turns}});
-  return {{"plans", all}, {"changes_that_fit", changes}, {"sensitivity", lines}};
+  Json answer = {{"plans", all},
+                 {"changes_that_fit", changes},
+                 {"sensitivity", Json::array()}};
+  if (found.result.plans.empty())
+    return answer;
+  const LayoutRank rank = rankOf(found, plans[0]);
+  answer["rank"] = rank.rank;
+  answer["rank_is_lower_bound"] = rank.more;
+  answer["sensitivity"] =
+      sensitivityJson(sensitivities(question, found, plans[0].plan));
+  if (withTurns)
+    answer["turns"] =
+        turnsJson(question, turns(question, found, plans[0].plan));
+  return answer;
 }
 
 ExitCode runExplain(ExplainOptions options, Streams streams) {
   Failure failure;
   Question question;
   Plan plan;
-  if (options.question.gpus || options.question.globalBatch ||
-      options.question.sequence || !options.question.dtype.empty()) {
-    refuse(failure, Diag::conflicting_flags,
-           options.planFile + ": the plan states GPUs, batch, sequence and "
-                              "types; drop the flags that do");
+  if (!readSavedPlan(options.planFile, options.model, options.question, plan,
+                     question, streams.err, failure))
     return report(failure, streams.err);
-  }
-  if (!loadPlan(options.planFile, options.model, plan, failure) ||
-      !readQuestion(options.model, options.question, plan.sequence, question,
-                    failure) ||
-      !requireLegal(options.planFile, question.model.program, plan,
-                    FailureKind::Input, failure,
-                      options.question.asked(question.framework)))
-    return report(failure, streams.err);
-  warnOfCluster(options.planFile, plan, question.cluster, streams.err);
   options.question.gpus = plan.ranks();
   options.question.globalBatch = plan.globalBatch;
   options.search.top = 1;
-  question.base.dtypes = plan.dtypes;
 
   SearchAnswer found;
   if (!answer(question, options.question, options.search, streams, found,
@@ -270,7 +195,7 @@ ExitCode runExplain(ExplainOptions options, Streams streams) {
   }
   if (!options.whyNot.empty()) {
     SearchFlags narrowed = options.search;
-    narrowed.fix.insert(narrowed.fix.end(), options.whyNot.begin(),
+    narrowed.constraints.fix.insert(narrowed.constraints.fix.end(), options.whyNot.begin(),
                         options.whyNot.end());
     SearchAnswer other;
     if (!answer(question, options.question, narrowed, streams, other, failure))
@@ -282,9 +207,9 @@ ExitCode runExplain(ExplainOptions options, Streams streams) {
     plans.push_back(priced("the best of those", other.result.plans[0].plan));
   }
   if (options.json)
-    streams.out << toJson(question, found, plans).dump(2) << "\n";
+    streams.out << toJson(question, found, plans, options.turns).dump(2) << "\n";
   else
-    print(question, found, plans, streams.out);
+    print(question, found, plans, options.turns, streams.out);
   return ExitCode::Done;
 }
 
@@ -304,6 +229,10 @@ void addExplain(CLI::App &app, Streams streams, ExitCode &exitCode) {
   command->add_option("--why-not", options->whyNot,
                       "Compare with the best plan that has these fields: "
                       "tp=4,pp=2 (repeatable)");
+  command->add_flag("--turns", options->turns,
+                    "Say also how far each number of the machine may move "
+                    "before another layout is best (up to 8 times; many "
+                    "searches)");
   command->add_flag("--json", options->json, "Print JSON on stdout");
   command->footer(
       "Examples:\n"

@@ -208,9 +208,7 @@ void printInspect(const Program &program, std::ostream &out) {
       << partsTable(program) << "\n";
   Table flops({"arithmetic of a training token", "", "convention"},
               {Align::Left, Align::Right, Align::Left});
-  for (FlopsConvention convention :
-       {FlopsConvention::CausalHalved, FlopsConvention::FullAttention,
-        FlopsConvention::SixN})
+  for (FlopsConvention convention : flopsConventions)
     flops.add({std::string(name(convention)),
                siText(modelFlopsPerToken(program, convention)) + "FLOP",
                describe(convention)});

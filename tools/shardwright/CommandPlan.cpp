@@ -1,14 +1,17 @@
 //===- CommandPlan.cpp - The fastest plans that fit -----------------------===//
 
+#include "cost_model/estimate/Evidence.h"
 #include "cost_model/search/Report.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Depfile.h"
+#include "tools/shardwright/Fronts.h"
 #include "tools/shardwright/PlanJson.h"
 #include "tools/shardwright/Question.h"
 #include "tools/shardwright/Trust.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <ostream>
 
@@ -30,25 +33,59 @@ struct PlanOptions {
   }
 };
 
-Json answerJson(const Question &question, const SearchAnswer &found) {
+/// How far apart plans must be for their order to be sure.
+double tiedFactor(const Question &question) {
+  const RunFamily family =
+      question.model.program.experts > 0       ? RunFamily::Experts
+      : question.base.dtypes.products != Narrow::None ? RunFamily::Dense8
+                                               : RunFamily::Dense16;
+  return tiedWithin(question.cluster.hardware.name, question.profile.name,
+                    family);
+}
+
+/// What is worked out beside the best plans.
+struct Beside {
+  std::vector<LeanPlan> lean;
+  std::optional<AskedFront> front;
+  std::optional<GoodputAnswer> months; ///< of the best plan
+};
+
+Json answerJson(const Question &question, const SearchAnswer &found,
+                const Beside &beside) {
   const Program &program = question.model.program;
   const Bytes limit = found.options.memoryLimit;
+  const bool sizes = found.sizes.size() > 1;
+  const double tied = tiedFactor(question);
   Json plans = Json::array();
   for (const RankedPlan &ranked : found.result.plans) {
-    plans.push_back(
-        pricedPlanJson(program, ranked.plan, ranked.estimate, limit));
-    plans.back().update(intervalJson(
+    Json entry = Json::object();
+    if (sizes)
+      entry = {{"gpus", ranked.plan.ranks()},
+               {"global_batch", ranked.plan.globalBatch}};
+    entry.update(pricedPlanJson(program, ranked.plan, ranked.estimate, limit));
+    entry.update(intervalJson(
         intervalOf(program, question.cluster.hardware, question.profile,
                    ranked.plan, ranked.estimate)));
+    entry["tied_with_best"] =
+        areTied(found.result.plans.front(), ranked, tied);
+    plans.push_back(std::move(entry));
   }
   Json answer = {{"model", program.name},
+                 {"objective", name(found.objective)},
                  {"plans", plans},
+                 {"tied_within", tied},
+                 {"lean", leanJson(question, found, beside.lean)},
                  {"search", countersJson(found.result.counters)},
                  {"rejected", rejectedJson(found.result)},
                  {"basis", basisJson(question.cluster.hardware,
                                      question.profile, question.base, limit)}};
-  if (!found.result.counters.proven)
-    answer["search"]["open_bound_seconds"] = found.result.openBound.count();
+  if (beside.front)
+    answer["front"] = frontJson(question, found, *beside.front);
+  if (beside.months)
+    answer["goodput"] = goodputJson(*beside.months);
+  if (!found.result.counters.proven && !sizes &&
+      found.objective == Objective::Time)
+    answer["search"]["open_bound_seconds"] = found.openValue;
   if (found.smallest) {
     const RankedPlan &ranked = *found.smallest;
     answer["smallest"] =
@@ -78,8 +115,8 @@ void printBasis(const Question &question, std::ostream &out) {
            "with a plan: --profile megatron-core\n";
 }
 
-void printAnswer(const Question &question, const SearchAnswer &found, bool why,
-                 std::ostream &out) {
+void printAnswer(const Question &question, const SearchAnswer &found,
+                 const Beside &beside, bool why, std::ostream &out) {
   const Program &program = question.model.program;
   const Bytes limit = found.options.memoryLimit;
   const SearchResult &result = found.result;
@@ -89,22 +126,42 @@ void printAnswer(const Question &question, const SearchAnswer &found, bool why,
       << " tokens, usable memory " << bytesText(limit) << "\n\n";
   if (!result.plans.empty()) {
     const RankedPlan &best = result.plans.front();
-    out << plansTable(program, result.plans, limit) << "\nbest: "
-        << planText(program, best.plan) << "\nstep "
+    const double tied = tiedFactor(question);
+    const auto others = std::count_if(
+        result.plans.begin() + 1, result.plans.end(),
+        [&](const RankedPlan &other) { return areTied(best, other, tied); });
+    out << plansTable(program, result.plans, limit, tied);
+    if (others > 0)
+      out << "tied: predicted less than " << percentText(tied - 1)
+          << " apart, within which measurements may turn the order\n";
+    out << "\nbest: " << planText(program, best.plan) << "\nstep "
         << secondsText(best.estimate.stepTime) << "; "
         << intervalText(intervalOf(program, question.cluster.hardware,
                                    question.profile, best.plan, best.estimate))
         << "\n\n"
         << timeTable(best.estimate) << "\n"
         << memoryTable(best.estimate, limit) << "\n";
+    const std::string lean = leanText(question, found, beside.lean);
+    out << lean << (lean.empty() ? "" : "\n");
   }
+  if (beside.months)
+    out << goodputText(*beside.months) << "\n";
+  if (beside.front)
+    out << frontText(question, found, *beside.front) << "\n";
   if (why && !result.rejected.empty())
     out << rejectedTable(result, limit, 20) << "\n";
   const SearchCounters &counters = result.counters;
-  out << groupedText(counters.considered) << " legal plans: "
+  if (found.sizes.size() > 1)
+    out << "chosen from " << groupedText(static_cast<int64_t>(found.sizes.size()))
+        << " sizes of job and batch, by "
+        << (found.objective == Objective::Time ? "tokens a second"
+                                               : name(found.objective))
+        << "\n";
+  out << groupedText(counters.considered) << " legal plans considered: "
       << groupedText(counters.evaluated) << " priced, "
       << groupedText(counters.pruned) << " pruned by a bound on their time, "
-      << groupedText(counters.unfit) << " do not fit\n";
+      << groupedText(counters.unfit) << " do not fit; "
+      << groupedText(counters.illegal) << " more break a rule\n";
   printBasis(question, out);
 }
 
@@ -121,10 +178,25 @@ ExitCode runPlan(const PlanOptions &options, Streams streams) {
     return report(failure, streams.err);
   for (const std::string &text : question.model.notes)
     note(text, streams.err);
+  Beside beside;
+  if (options.search.pareto.empty())
+    beside.lean = leanPlans(found);
+  else
+    beside.front = askedFront(options.search, found);
+  if (!found.result.plans.empty() &&
+      (options.search.goodput.any() ||
+       found.objective == Objective::Goodput ||
+       found.objective == Objective::Money)) {
+    const RankedPlan &best = found.result.plans.front();
+    if (!answerGoodput(options.search.goodput, question.model.program,
+                       question.cluster.hardware, best.plan, best.estimate,
+                       beside.months.emplace(), failure))
+      return report(failure, streams.err);
+  }
   if (options.json)
-    streams.out << answerJson(question, found).dump(2) << "\n";
+    streams.out << answerJson(question, found, beside).dump(2) << "\n";
   else if (!found.result.plans.empty() || options.why)
-    printAnswer(question, found, options.why, streams.out);
+    printAnswer(question, found, beside, options.why, streams.out);
   if (found.result.plans.empty())
     return report(whyNothing(question, found), streams.err);
   const RankedPlan &best = found.result.plans.front();
@@ -151,9 +223,10 @@ void addPlan(CLI::App &app, Streams streams, ExitCode &exitCode) {
   command
       ->add_option("model", options->model, "config.json, or its folder")
       ->required();
-  options->question.add(*command, true);
+  options->question.add(*command, true, true);
   options->search.add(*command);
   options->search.addListing(*command);
+  options->search.addObjective(*command);
   command->add_option("-o,--output", options->output,
                       "Write the best plan to this file");
   options->depfile.add(*command);

@@ -9,7 +9,9 @@
 #include "tools/shardwright/PlanFlags.h"
 #include "tools/shardwright/PlanJson.h"
 #include "tools/shardwright/Question.h"
+#include "tools/shardwright/SavedPlan.h"
 #include "tools/shardwright/Trust.h"
+#include "tools/shardwright/Words.h"
 
 #include <CLI/CLI.hpp>
 
@@ -65,23 +67,14 @@ void warnOfPlan(const PredictOptions &options, const Plan &plan,
 bool choosePlan(const PredictOptions &options, Question &question, Plan &plan,
                 Streams streams, Failure &failure) {
   if (!options.planFile.empty()) {
-    if (options.plan.any() || options.question.gpus ||
-        options.question.globalBatch || options.question.sequence ||
-        !options.question.dtype.empty()) {
+    if (options.plan.any())
       return refuse(failure, Diag::conflicting_flags,
                     "--plan " + options.planFile +
                         ": the file says it all; drop the flags that spell a "
                         "plan");
-    }
-    if (!loadPlan(options.planFile, options.model, plan, failure) ||
-        !readQuestion(options.model, options.question, plan.sequence, question,
-                      failure) ||
-        !requireLegal(options.planFile, question.model.program, plan,
-                      FailureKind::Input, failure,
-                      options.question.asked(question.framework)))
+    if (!readSavedPlan(options.planFile, options.model, options.question, plan,
+                       question, streams.err, failure))
       return false;
-    warnOfCluster(options.planFile, plan, question.cluster, streams.err);
-    question.base.dtypes = plan.dtypes;
   } else {
     if (!readQuestion(options.model, options.question, 0, question, failure) ||
         !planFromFlags(options.plan, question.model.program, question.base,
@@ -102,22 +95,16 @@ bool choosePlan(const PredictOptions &options, Question &question, Plan &plan,
                         question.cluster.hardware.slowRanks, failure);
 }
 
-constexpr FlopsConvention conventions[] = {FlopsConvention::CausalHalved,
-                                           FlopsConvention::FullAttention,
-                                           FlopsConvention::SixN};
-
 bool parseConvention(const std::string &text, FlopsConvention &convention,
                      Failure &failure) {
-  std::string names;
-  for (FlopsConvention known : conventions) {
+  for (FlopsConvention known : flopsConventions)
     if (text == name(known)) {
       convention = known;
       return true;
     }
-    names += (names.empty() ? "" : ", ") + std::string(name(known));
-  }
   return refuse(failure, Diag::flag_value,
-                "--mfu-convention " + text + ": expected one of " + names);
+                "--mfu-convention " + text + ": expected one of " +
+                    namesOf(flopsConventions));
 }
 
 /// What was taken because nobody said otherwise.
@@ -167,7 +154,7 @@ void printPrediction(const Question &question, const Plan &plan,
       << "MFU     "
       << percentText(estimate.modelFlopsUtilization *
                      modelFlopsPerToken(program, chosen) / perToken);
-  for (FlopsConvention convention : conventions)
+  for (FlopsConvention convention : flopsConventions)
     if (convention != chosen)
       out << ", "
           << percentText(estimate.modelFlopsUtilization *
@@ -178,7 +165,9 @@ void printPrediction(const Question &question, const Plan &plan,
       << " a second and GPU\n"
       << "memory  " << bytesText(memory) << " of "
       << bytesText(question.memoryLimit) << " on a rank of stage " << fullest
-      << ": " << roomText(memory, question.memoryLimit) << "\n"
+      << ": " << roomText(memory, question.memoryLimit) << "\n";
+  const std::string bubble = bubbleText(plan);
+  out << (bubble.empty() ? "" : "bubble  " + bubble + "\n")
       << loadsText(trust) << "\n"
       << timeTable(estimate) << "\n"
       << memoryTable(estimate, question.memoryLimit) << "\n"
@@ -330,8 +319,7 @@ void addPredict(CLI::App &app, Streams streams, ExitCode &exitCode) {
       ->group("Goodput");
   command
       ->add_option("--mfu-convention", options->mfuConvention,
-                   "FLOPs that MFU counts: causal_halved, full_attention or "
-                   "six_n")
+                   "FLOPs that MFU counts: " + namesOf(flopsConventions))
       ->capture_default_str();
   command->add_flag("--explain", options->explain,
                     "Show the formula of every term with its inputs, every "
@@ -350,7 +338,9 @@ void addPredict(CLI::App &app, Streams streams, ExitCode &exitCode) {
       "  shardwright predict examples/models/llama-3-70b --cluster dgx-h100 "
       "--plan plan.json --require-fit --expect report.json --tolerance 2\n"
       "\n"
-      "8 TP and 4 PP on 64 GPUs leave 2 DP: what is not given follows.");
+      "8 TP and 4 PP on 64 GPUs leave 2 DP: what is not given follows. With "
+      "--plan, another\n--cluster, --global-batch or --sequence asks what the "
+      "same layout costs there.");
   command->callback([=, &exitCode] {
     exitCode = runPredict(*options, streams);
   });

@@ -53,16 +53,30 @@ bool ask(const SweepOptions &options, const std::string &model,
   flags.globalBatch = batch;
   Question question;
   SearchAnswer found;
-  if (!readQuestion(model, flags, 0, question, failure) ||
-      !answer(question, flags, options.search, {err, err}, found, failure))
+  if (!readQuestion(model, flags, 0, question, failure))
     return false;
   const Program &program = question.model.program;
   line.model = program.name;
+  line.askedBatch = batch;
+  Failure why;
+  if (!answer(question, flags, options.search, {err, err}, found, why)) {
+    // One size that the cluster cannot be cut to is no reason to say nothing of
+    // the others.
+    if (why.messages.front().id != Diag::device_count) {
+      failure = why;
+      return false;
+    }
+    line.cluster = question.cluster.hardware.name;
+    line.gpus = gpus;
+    line.sequence = program.sequence;
+    line.globalBatch = batch;
+    line.planText = why.messages.front().text;
+    return true;
+  }
   line.cluster = question.cluster.hardware.name;
   line.gpus = found.options.gpus;
   line.sequence = program.sequence;
   line.globalBatch = found.options.globalBatch;
-  line.askedBatch = batch;
   line.proven = found.result.counters.proven;
   if (found.result.plans.empty()) {
     line.planText = whyNothing(question, found).messages.front().text;

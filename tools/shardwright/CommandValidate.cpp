@@ -7,6 +7,8 @@
 #include "cost_model/validation/ValidationGoals.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Inputs.h"
+#include "tools/shardwright/RankRuns.h"
+#include "tools/shardwright/Words.h"
 
 #include <CLI/CLI.hpp>
 
@@ -15,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <ostream>
+#include <thread>
 
 namespace shardwright::tools {
 
@@ -27,7 +30,7 @@ struct ValidateOptions {
   std::string by = "set";
   int64_t worst = 0;
   double requireMean = 0; ///< percent; 0: nothing is required
-  bool constants = false, json = false;
+  bool constants = false, rank = false, json = false;
 };
 
 const std::map<std::string, ValidationBy> kGroupings = {
@@ -36,6 +39,10 @@ const std::map<std::string, ValidationBy> kGroupings = {
     {"kind", ValidationBy::Kind},
     {"precision", ValidationBy::Precision},
     {"framework", ValidationBy::Framework}};
+
+std::string groupingNames() {
+  return wordsOf(kGroupings, [](const auto &one) { return one.first; });
+}
 
 bool programOfModel(const ValidationModel &model, Program &program,
                     Failure &failure) {
@@ -256,7 +263,7 @@ ExitCode runValidate(const ValidateOptions &options, Streams streams) {
   if (grouping == kGroupings.end())
     return refused(Diag::flag_value,
                    "--by " + options.by +
-                       ": expected set, gpu, kind, precision or framework");
+                       ": expected " + groupingNames());
   if (options.constants)
     printConstants(streams.out);
   if (!compareFiles(options.collectives, compareCollectives, collectiveGoals,
@@ -283,6 +290,16 @@ ExitCode runValidate(const ValidateOptions &options, Streams streams) {
     return refused(Diag::no_rows,
                    options.files.front() +
                        ": expected one JSON object a line, but got no row");
+  if (options.rank) {
+    const std::vector<RankedRun> runs = rankRuns(
+        rows, programOfModel,
+        std::max(1, static_cast<int>(std::thread::hardware_concurrency())));
+    if (options.json)
+      streams.out << ranksJson(runs).dump(2) << "\n";
+    else
+      printRanks(runs, streams.out);
+    return ExitCode::Done;
+  }
   ValidationReport validation = validate(rows, programOfModel, grouping->second);
   if (options.json)
     streams.out << validationJson(validation) << "\n";
@@ -325,7 +342,7 @@ void addValidate(CLI::App &app, Streams streams, ExitCode &exitCode) {
                     "List every fitted constant, how and on what");
   command
       ->add_option("--by", options->by,
-                   "Group by set, gpu, kind, precision or framework")
+                   "Group by " + groupingNames())
       ->capture_default_str();
   command
       ->add_option("--worst", options->worst,
@@ -336,9 +353,14 @@ void addValidate(CLI::App &app, Streams streams, ExitCode &exitCode) {
                    "Exit 2 if the mean error of the step time exceeds this "
                    "many percent")
       ->check(CLI::PositiveNumber);
+  command->add_flag("--rank", options->rank,
+                    "Say instead where each published layout stands among all "
+                    "plans that its framework could have run");
   command->add_flag("--json", options->json, "Print JSON on stdout");
-  command->footer("Example:\n"
-                  "  shardwright validate test/validation/*.jsonl --worst 10");
+  command->footer(
+      "Examples:\n"
+      "  shardwright validate test/validation/*.jsonl --worst 10\n"
+      "  shardwright validate test/validation/korthikanti_2022.jsonl --rank");
   command->callback(
       [=, &exitCode] { exitCode = runValidate(*options, streams); });
 }

@@ -1,8 +1,10 @@
 #include "tools/shardwright/Constraints.h"
 
 #include "tools/shardwright/Inputs.h"
+#include "tools/shardwright/Words.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace shardwright::tools {
@@ -26,13 +28,6 @@ bool parseSchedule(const std::string &text, ScheduleKind &schedule) {
       return true;
     }
   return false;
-}
-
-std::string scheduleNames() {
-  std::string names;
-  for (ScheduleKind kind : scheduleKinds)
-    names += (names.empty() ? "" : ", ") + std::string(name(kind));
-  return names;
 }
 
 bool parseRecompute(const std::string &text, Recompute &recompute,
@@ -92,6 +87,7 @@ bool parseBoolean(const std::string &text, int64_t &value) {
 struct Spelling {
   const char *text;
   Field field;
+  bool shown = true; ///< in help; else another word for the same
 };
 constexpr Spelling spellings[] = {
     {"dp", Field::Dp},
@@ -107,8 +103,8 @@ constexpr Spelling spellings[] = {
     {"sp", Field::Sp},
     {"zero", Field::Zero},
     {"microbatch", Field::MicroBatch},
-    {"micro_batch", Field::MicroBatch},
-    {"micro-batch", Field::MicroBatch},
+    {"micro_batch", Field::MicroBatch, false},
+    {"micro-batch", Field::MicroBatch, false},
     {"vp", Field::Chunks},
     {"schedule", Field::Schedule},
     {"recompute", Field::Recompute},
@@ -116,13 +112,28 @@ constexpr Spelling spellings[] = {
     {"last_layers", Field::LastLayers},
 };
 
+const char *flagOf(Constraint kind) {
+  switch (kind) {
+  case Constraint::Fix: return "--fix";
+  case Constraint::Max: return "--max";
+  case Constraint::Forbid: return "--forbid";
+  }
+  return "";
+}
+
+/// What one "field=value" says.
+struct Said {
+  Constraint kind;
+  int64_t value;
+  std::string text; ///< with its flag
+};
+
 class Reader {
 public:
-  Reader(bool fix, Ranges &ranges, Failure &failure)
-      : fix(fix), flag(fix ? "--fix" : "--max"), ranges(ranges),
-        failure(failure) {}
+  explicit Reader(Failure &failure) : failure(failure) {}
 
-  void read(const std::string &text) {
+  void read(Constraint constraint, const std::string &text) {
+    kind = constraint;
     size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0 ||
         equals + 1 == text.size())
@@ -136,49 +147,127 @@ public:
       std::vector<std::string> names;
       for (const Spelling &spelling : spellings)
         names.push_back(spelling.text);
-      return complain(text,
-                      "expected a field of a plan (dp, tp, pp, ep, etp, sp, "
-                      "cp, cp_kind, zero, zero_ranks, offload, order, "
-                      "microbatch, schedule, vp, recompute, first_layers, "
-                      "last_layers), but got '" +
-                          key + "'" + nearest(key, names));
+      return complain(text, "expected a field of a plan (" + fieldNames() +
+                                "), but got '" + key + "'" +
+                                nearest(key, names));
     }
     set(text, found->field, value);
   }
 
+  /// The ranges of all that was read; fields that nothing can obey are told
+  /// with everything that was said of them.
+  void apply(Ranges &ranges) {
+    for (int field = 0; field < numFields; ++field) {
+      const std::vector<Said> &all = said[static_cast<size_t>(field)];
+      Range &range = ranges[static_cast<size_t>(field)];
+      for (const Said &one : all)
+        switch (one.kind) {
+        case Constraint::Fix:
+          range.least = std::max(range.least, one.value);
+          range.most = std::min(range.most, one.value);
+          break;
+        case Constraint::Max:
+          range.most = std::min(range.most, one.value);
+          break;
+        case Constraint::Forbid:
+          range.without.push_back(one.value);
+          break;
+        }
+      std::sort(range.without.begin(), range.without.end());
+      if (field == static_cast<int>(Field::FullLayers) || !empty(field, range))
+        continue;
+      std::string texts;
+      for (const Said &one : all)
+        texts += (texts.empty() ? "" : ", ") + one.text;
+      refuse(failure, Diag::conflicting_flags,
+             texts + ": no plan obeys all of them");
+    }
+    // "full" and "full:2" are the same policy and differ in this field alone.
+    const Range &full = ranges[static_cast<size_t>(Field::FullLayers)];
+    const Range &policy = ranges[static_cast<size_t>(Field::Recompute)];
+    if (full.least > full.most && policy.least <= policy.most) {
+      std::string texts;
+      for (const Said &one : said[static_cast<size_t>(Field::FullLayers)])
+        texts += (texts.empty() ? "" : ", ") + one.text;
+      refuse(failure, Diag::conflicting_flags,
+             texts + ": no plan obeys all of them");
+    }
+  }
+
 private:
+  static bool empty(int field, const Range &range) {
+    if (range.least > range.most)
+      return true;
+    if (range.least == range.most)
+      return !range.contains(range.least);
+    const auto noneOf = [&](int64_t from, int64_t to) {
+      for (int64_t value = from; value <= to; ++value)
+        if (range.contains(value))
+          return false;
+      return true;
+    };
+    int64_t first = 1;
+    switch (static_cast<Field>(field)) {
+    case Field::Sp:
+    case Field::Offload:
+      return noneOf(0, 1);
+    case Field::Order:
+      return noneOf(0, static_cast<int64_t>(MeshOrder::DpPp));
+    case Field::CpKind:
+      return false; // plans without context parallelism have none
+    case Field::Zero:
+      return noneOf(0, 3);
+    case Field::Recompute:
+      return noneOf(0, static_cast<int64_t>(Recompute::Full));
+    case Field::Schedule:
+      return std::none_of(std::begin(scheduleKinds), std::end(scheduleKinds),
+                          [&](ScheduleKind schedule) {
+                            return range.contains(
+                                static_cast<int64_t>(schedule));
+                          });
+    case Field::ZeroRanks:
+      first = 0; // all data ranks
+      break;
+    default: // degrees and counts
+      break;
+    }
+    return range.most < std::numeric_limits<int64_t>::max() &&
+           range.most - first < static_cast<int64_t>(range.without.size()) &&
+           noneOf(std::max(first, range.least), range.most);
+  }
+
   void set(const std::string &text, Field field, const std::string &value) {
     int64_t number = 0;
     switch (field) {
     case Field::Sp:
-      if (!fix)
+      if (kind == Constraint::Max)
         return complain(text, "--max takes fields with a size");
       if (!parseBoolean(value, number))
         return complain(text, "expected on or off, but got '" + value + "'");
-      return pin(text, field, number);
+      return say(text, field, number);
     case Field::Offload:
-      if (!fix)
+      if (kind == Constraint::Max)
         return complain(text, "--max takes fields with a size");
       if (!parseBoolean(value, number))
         return complain(text, "expected on or off, but got '" + value + "'");
-      return pin(text, field, number);
+      return say(text, field, number);
     case Field::Order:
-      if (!fix)
+      if (kind == Constraint::Max)
         return complain(text, "--max takes fields with a size");
       if (value != "pp-dp" && value != "dp-pp")
         return complain(text, "expected pp-dp or dp-pp (outer to inner), but "
                               "got '" + value + "'");
-      return pin(text, field,
+      return say(text, field,
                  static_cast<int64_t>(value == "pp-dp" ? MeshOrder::PpDp
                                                        : MeshOrder::DpPp));
     case Field::CpKind: {
-      CpKind kind;
-      if (!fix)
+      CpKind cpKind;
+      if (kind == Constraint::Max)
         return complain(text, "--max takes fields with a size");
-      if (!parseCpKind(value, kind))
+      if (!parseCpKind(value, cpKind))
         return complain(text, "expected p2p, all_gather or a2a, but got '" +
                                   value + "'");
-      return pin(text, field, static_cast<int64_t>(kind));
+      return say(text, field, static_cast<int64_t>(cpKind));
     }
     case Field::ZeroRanks:
       if (!parseInteger(value, number) || number < 0)
@@ -189,23 +278,28 @@ private:
       break;
     case Field::Schedule: {
       ScheduleKind schedule;
-      if (!fix)
+      if (kind == Constraint::Max)
         return complain(text, "--max takes fields with a size");
       if (!parseSchedule(value, schedule))
-        return complain(text, "expected one of " + scheduleNames() +
+        return complain(text, "expected one of " + namesOf(scheduleKinds) +
                                   ", but got '" + value + "'");
-      return pin(text, field, static_cast<int64_t>(schedule));
+      return say(text, field, static_cast<int64_t>(schedule));
     }
     case Field::Recompute: {
       Recompute recompute;
       int64_t full = -1;
-      if (!fix)
+      if (kind == Constraint::Max)
         return complain(text, "--max takes fields with a size");
-      if (!parseRecompute(value, recompute, full))
-        return complain(text, "expected none, selective, full or full:N, but "
-                              "got '" + value + "'");
-      pin(text, Field::FullLayers, full);
-      return pin(text, field, static_cast<int64_t>(recompute));
+      if (!parseRecompute(value, recompute, full) ||
+          (kind == Constraint::Forbid && full >= 0))
+        return complain(text,
+                        std::string("expected none, selective") +
+                            (kind == Constraint::Fix ? ", full or full:N"
+                                                     : " or full") +
+                            ", but got '" + value + "'");
+      if (kind == Constraint::Fix)
+        say(text, Field::FullLayers, full);
+      return say(text, field, static_cast<int64_t>(recompute));
     }
     case Field::Zero:
       if (!parseInteger(value, number) || number < 0 || number > 3)
@@ -227,47 +321,63 @@ private:
                                   "'");
       break;
     }
-    if (fix)
-      return pin(text, field, number);
-    Range &range = ranges[static_cast<int>(field)];
-    if (range.least == range.most && range.least > number)
-      return complain(text,
-                      "--fix pins the field to " + std::to_string(range.least),
-                      Diag::conflicting_flags);
-    range.most = std::min(range.most, number);
+    say(text, field, number);
   }
 
-  void pin(const std::string &text, Field field, int64_t value) {
-    Range &range = ranges[static_cast<int>(field)];
-    if (range.least == range.most && range.least != value)
-      return complain(text, "the field is already fixed to another value",
-                      Diag::conflicting_flags);
-    range = {value, value};
+  void say(const std::string &text, Field field, int64_t value) {
+    said[static_cast<size_t>(field)].push_back(
+        {kind, value, std::string(flagOf(kind)) + " " + text});
   }
 
   void complain(const std::string &text, const std::string &message,
                 Diag id = Diag::flag_value) {
-    refuse(failure, id, flag + " " + text + ": " + message);
+    refuse(failure, id,
+           std::string(flagOf(kind)) + " " + text + ": " + message);
   }
 
-  bool fix;
-  std::string flag;
-  Ranges &ranges;
+  Constraint kind = Constraint::Fix;
+  std::array<std::vector<Said>, numFields> said;
   Failure &failure;
 };
 
 } // namespace
 
-bool parseConstraints(const std::vector<std::string> &texts, bool fix,
-                      Ranges &ranges, Failure &failure) {
+std::string ConstraintTexts::text() const {
+  std::string all;
+  const auto add = [&](Constraint kind, const std::vector<std::string> &list) {
+    for (const std::string &one : list)
+      all += (all.empty() ? "" : ", ") + std::string(flagOf(kind)) + " " + one;
+  };
+  add(Constraint::Fix, fix);
+  add(Constraint::Max, max);
+  add(Constraint::Forbid, forbid);
+  return all;
+}
+
+std::string fieldNames() {
+  std::string names;
+  for (const Spelling &spelling : spellings)
+    if (spelling.shown)
+      names += (names.empty() ? "" : ", ") + std::string(spelling.text);
+  return names;
+}
+
+bool parseConstraints(const ConstraintTexts &texts, Ranges &ranges,
+                      Failure &failure) {
   const size_t before = failure.messages.size();
-  Reader reader(fix, ranges, failure);
-  for (const std::string &text : texts)
-    for (size_t start = 0; start <= text.size();) {
-      size_t comma = std::min(text.find(',', start), text.size());
-      reader.read(text.substr(start, comma - start));
-      start = comma + 1;
-    }
+  Reader reader(failure);
+  const auto read = [&](Constraint kind, const std::vector<std::string> &list) {
+    for (const std::string &text : list)
+      for (size_t start = 0; start <= text.size();) {
+        size_t comma = std::min(text.find(',', start), text.size());
+        reader.read(kind, text.substr(start, comma - start));
+        start = comma + 1;
+      }
+  };
+  read(Constraint::Fix, texts.fix);
+  read(Constraint::Max, texts.max);
+  read(Constraint::Forbid, texts.forbid);
+  reader.apply(ranges);
   return failure.messages.size() == before;
 }
 

@@ -10,19 +10,28 @@
 
 namespace shardwright::tools {
 
-/// Reads "field=value" (several may be joined by commas) into `ranges`.
-/// `fix` gives the flag: --fix pins a field, --max limits it. All mistakes are
-/// reported together.
-bool parseConstraints(const std::vector<std::string> &texts, bool fix,
-                      cost::Ranges &ranges, cost::Failure &failure);
+/// --fix pins a field, --max limits it, --forbid takes one value of it away.
+enum class Constraint { Fix, Max, Forbid };
+
+/// "field=value" as flags gave them; several may be joined by commas.
+struct ConstraintTexts {
+  std::vector<std::string> fix, max, forbid;
+  bool any() const { return !fix.empty() || !max.empty() || !forbid.empty(); }
+  std::string text() const; ///< "--fix tp=8, --max pp=2": all that was given
+};
+
+/// Reads them into `ranges`. All mistakes are reported together, and what
+/// contradicts one another in one message.
+bool parseConstraints(const ConstraintTexts &texts, cost::Ranges &ranges,
+                      cost::Failure &failure);
+/// "dp, tp, ...": the fields that they take.
+std::string fieldNames();
 
 /// "p2p", "all_gather" or "a2a".
 bool parseCpKind(const std::string &text, cost::CpKind &kind);
 
 /// Words of the command line for enums.
 bool parseSchedule(const std::string &text, cost::ScheduleKind &schedule);
-/// "gpipe, 1f1b, ...".
-std::string scheduleNames();
 /// none, selective, full, or full:N (N layers of every stage; else -1).
 bool parseRecompute(const std::string &text, cost::Recompute &recompute,
                     int64_t &fullLayers);

@@ -39,7 +39,12 @@ Plan recomputing(const Program &program, const Plan &plan, Recompute policy,
 class Changes {
 public:
   Changes(const Question &question, const Plan &plan)
-      : question(question), plan(plan) {}
+      : question(question), plan(plan) {
+    for (const StageEstimate &stage :
+         estimateMemory(question.model.program, question.cluster.hardware,
+                        question.profile, plan))
+      own = std::max(own, stage.total());
+  }
 
   std::vector<FitChange> run() {
     recompute();
@@ -74,6 +79,8 @@ private:
                      Bytes(0)};
     size_t stage = 0;
     change.memory = fullestStage(change.estimate, stage);
+    if (change.memory >= own) // helps nothing
+      return false;
     change.fits = change.memory < question.memoryLimit;
     if (replaces && !found.empty())
       found.pop_back();
@@ -102,11 +109,12 @@ private:
       const Plan changed = recomputing(program, plan, Recompute::Full, count);
       if (changed == plan)
         continue;
+      const size_t before = found.size();
       if (attempt("recompute " + std::to_string(count) + " of the " +
                       std::to_string(most) + " layers of a stage in full",
                   changed, hardware, !first))
         break;
-      first = false;
+      first = first && found.size() == before;
     }
   }
 
@@ -134,12 +142,14 @@ private:
   /// Data ranks that work on parts of one sequence instead.
   void context() {
     bool first = true;
-    for (int64_t factor = 2; plan.dp % factor == 0; factor *= 2) {
+    const std::vector<CpKind> &kinds = factsOf(question.framework).cpKinds;
+    for (int64_t factor = 2; plan.dp % factor == 0 && !kinds.empty();
+         factor *= 2) {
       Plan changed = plan;
       changed.dp /= factor;
       changed.cp *= factor;
       if (plan.cp == 1)
-        changed.cpKind = factsOf(question.framework).cpKinds.front();
+        changed.cpKind = kinds.front();
       setMesh(changed);
       const size_t before = found.size();
       if (attempt("cp " + std::to_string(changed.cp) + " of data ranks",
@@ -243,6 +253,7 @@ private:
 
   const Question &question;
   const Plan &plan;
+  Bytes own = Bytes(0); ///< memory of the plan as it is
   std::vector<FitChange> found;
 };
 

@@ -17,7 +17,7 @@ struct FitChange {
 
 /// One for each kind of change that the plan, its model and the framework
 /// leave room for: more recomputation, higher ZeRO, smaller microbatches,
-/// sequence parallelism, more GPUs; if none of them is enough, several at once.
+/// sequence parallelism, offload, more GPUs; if none of them is enough, several at once.
 /// The ones that fit come first, fastest first.
 std::vector<FitChange> fitChanges(const Question &question,
                                   const cost::Plan &plan);

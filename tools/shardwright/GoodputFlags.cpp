@@ -2,6 +2,7 @@
 
 #include "cost_model/search/Report.h"
 #include "tools/shardwright/Constraints.h"
+#include "tools/shardwright/Words.h"
 
 #include <CLI/CLI.hpp>
 
@@ -29,10 +30,9 @@ bool parseNumber(const std::string &text, double &value) {
 }
 
 std::string presetNames() {
-  std::string names;
-  for (const FailurePreset &preset : failurePresets())
-    names += (names.empty() ? "" : ", ") + std::string(preset.name);
-  return names;
+  return wordsOf(failurePresets(), [](const FailurePreset &preset) {
+    return std::string(preset.name);
+  });
 }
 
 std::string durationText(double seconds) {
@@ -72,9 +72,8 @@ void GoodputFlags::add(CLI::App &command) {
   number("--tokens", tokens, "Tokens to train on: time, GPU-hours and money");
   command
       .add_option("--failures", failures,
-                  "Failures of a GPU and day, or a preset: llama-3, rsc-1, "
-                  "rsc-2, bloom, one-in-a-thousand (default: the cluster "
-                  "file's, or llama-3)")
+                  "Failures of a GPU and day, or a preset: " + presetNames() +
+                      " (default: the cluster file's, or " + kFailures + ")")
       ->group("Goodput");
   number("--restart", restart, "Seconds from a failure to the first step");
   number("--storage", storage,

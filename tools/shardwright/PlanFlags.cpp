@@ -6,6 +6,7 @@
 #include "cost_model/rules/Rules.h"
 #include "cost_model/search/Candidate.h"
 #include "tools/shardwright/Constraints.h"
+#include "tools/shardwright/Words.h"
 
 #include <CLI/CLI.hpp>
 
@@ -55,8 +56,7 @@ void PlanFlags::add(CLI::App &command) {
       ->group("Plan");
   command
       .add_option("--schedule", schedule,
-                  "1f1b (default), gpipe, interleaved, zb-h1, zb-2p, zb-v, "
-                  "dualpipe or dualpipe-v")
+                  namesOf(scheduleKinds) + " (default 1f1b)")
       ->group("Plan");
   degree("--chunks", chunks,
          "Chunks of layers on a pipeline rank (default 2 where the schedule "
@@ -149,7 +149,7 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   if (!flags.schedule.empty() &&
       !parseSchedule(flags.schedule, candidate.schedule))
     complain("--schedule " + flags.schedule + ": expected one of " +
-             scheduleNames());
+             namesOf(scheduleKinds));
   const int64_t chunks =
       flags.chunks ? flags.chunks : chunksOf(candidate.schedule).least;
   const int64_t stages =

@@ -13,10 +13,6 @@ using namespace cost;
 
 namespace {
 
-constexpr FlopsConvention conventions[] = {FlopsConvention::CausalHalved,
-                                           FlopsConvention::FullAttention,
-                                           FlopsConvention::SixN};
-
 /// JSON has no infinity; nlohmann would write null, which says "unknown".
 Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json();
@@ -61,7 +57,7 @@ Json pricedPlanJson(const Program &program, const Plan &plan,
   const double perToken =
       modelFlopsPerToken(program, FlopsConvention::CausalHalved);
   Json mfus = Json::object();
-  for (FlopsConvention convention : conventions)
+  for (FlopsConvention convention : flopsConventions)
     mfus[std::string(name(convention))] =
         number(estimate.modelFlopsUtilization *
                modelFlopsPerToken(program, convention) / perToken);
@@ -131,7 +127,7 @@ Json basisJson(const Hardware &hardware, const Profile &profile,
 
 Json flopsByConventionJson(const Program &program) {
   Json flops = Json::object();
-  for (FlopsConvention convention : conventions)
+  for (FlopsConvention convention : flopsConventions)
     flops[std::string(name(convention))] =
         modelFlopsPerToken(program, convention);
   return flops;
@@ -176,6 +172,7 @@ Json countersJson(const SearchCounters &counters) {
           {"pruned", counters.pruned},
           {"does_not_fit", counters.unfit},
           {"evaluated", counters.evaluated},
+          {"breaks_a_rule", counters.illegal},
           {"open", counters.open},
           {"proven", counters.proven}};
 }

@@ -16,6 +16,11 @@ namespace shardwright::tools {
 
 using Json = nlohmann::ordered_json;
 
+/// Every convention of MFU, the default one first.
+inline constexpr cost::FlopsConvention flopsConventions[] = {
+    cost::FlopsConvention::CausalHalved, cost::FlopsConvention::FullAttention,
+    cost::FlopsConvention::SixN};
+
 /// {parallel: {...}, step_time_seconds, mfu, ..., terms: {...}}; `mfu` is of
 /// `convention`.
 Json pricedPlanJson(const cost::Program &program, const cost::Plan &plan,

@@ -1,28 +1,79 @@
 #include "tools/shardwright/Question.h"
 
 #include "cost_model/hardware/Kernel.h"
-#include "cost_model/search/ProgramEstimator.h"
-#include "cost_model/search/Report.h"
-#include "tools/shardwright/Constraints.h"
-#include "tools/shardwright/PlanFlags.h"
 #include "tools/shardwright/Words.h"
 
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <csignal>
-#include <cstdio>
 #include <ostream>
-#include <set>
-#include <thread>
 
 namespace shardwright::tools {
 
 using namespace cost;
 
-void QuestionFlags::add(CLI::App &command, bool clusterRequired) {
+bool parseSizes(const std::string &text, int64_t least, int64_t most,
+                std::vector<int64_t> &sizes, std::string &problem) {
+  const size_t dots = text.find("..");
+  const size_t colon = text.find(':');
+  int64_t first = 0, last = 0, step = 1;
+  bool read = parseInteger(text.substr(0, std::min(dots, colon)), first);
+  last = first;
+  if (dots != std::string::npos)
+    read = read && parseInteger(text.substr(dots + 2, colon == std::string::npos
+                                                          ? colon
+                                                          : colon - dots - 2),
+                                last);
+  if (colon != std::string::npos)
+    read = read && dots != std::string::npos && dots < colon &&
+           parseInteger(text.substr(colon + 1), step);
+  problem.clear();
+  if (!read || step < 1)
+    problem = "expected a number, A..B or A..B:STEP, but got " + text;
+  else if (first > last)
+    problem = "expected A <= B in A..B, but got " + text;
+  else if (first < least || last > most)
+    problem = "expected numbers from " + std::to_string(least) + " to " +
+              std::to_string(most) + ", but got " + text;
+  else if ((last - first) / step >= kMostSizes)
+    problem = "expected at most " + std::to_string(kMostSizes) +
+              " sizes, but got " + std::to_string((last - first) / step + 1) +
+              " of " + text + "; A..B:STEP takes every STEP-th";
+  if (!problem.empty())
+    return false;
+  sizes.clear();
+  for (int64_t size = first; size <= last; size += step)
+    sizes.push_back(size);
+  return true;
+}
+
+namespace {
+
+/// An option that takes a number or, if `choices` is not null, a range.
+void addSize(CLI::App &command, const char *flag, const std::string &help,
+             int64_t most, int64_t &value, std::vector<int64_t> *choices) {
+  if (!choices) {
+    command.add_option(flag, value, help)
+        ->check(CLI::Range(int64_t(1), most))
+        ->group("Question");
+    return;
+  }
+  command
+      .add_option_function<std::string>(
+          flag,
+          [=, &value](const std::string &text) {
+            std::string problem;
+            if (!parseSizes(text, 1, most, *choices, problem))
+              throw CLI::ValidationError(flag, problem);
+            value = choices->back();
+          },
+          help + "; a number, or A..B or A..B:STEP to choose within")
+      ->group("Question");
+}
+
+} // namespace
+
+void QuestionFlags::add(CLI::App &command, bool clusterRequired, bool ranges) {
   CLI::Option *option =
       command
           .add_option("--cluster", cluster,
@@ -30,14 +81,11 @@ void QuestionFlags::add(CLI::App &command, bool clusterRequired) {
           ->group("Question");
   if (clusterRequired)
     option->required();
-  command.add_option("--gpus", gpus, "GPUs to use (default: the whole cluster)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 18))
-      ->group("Question");
-  command
-      .add_option("--global-batch", globalBatch,
-                  "Sequences of a step (default: 16,384 tokens a GPU)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 31))
-      ->group("Question");
+  addSize(command, "--gpus", "GPUs to use (default: the whole cluster)",
+          int64_t(1) << 18, gpus, ranges ? &gpusChoices : nullptr);
+  addSize(command, "--global-batch",
+          "Sequences of a step (default: 16,384 tokens a GPU)",
+          int64_t(1) << 31, globalBatch, ranges ? &batchChoices : nullptr);
   command
       .add_option("--sequence", sequence,
                   "Tokens of a sequence (default: the config's longest)")
@@ -54,9 +102,8 @@ void QuestionFlags::addMachineless(CLI::App &command) {
       ->group("Question");
   command
       .add_option("--runs-on", runsOn,
-                  "Framework that has to be able to run the plan: native, "
-                  "megatron-core, torchtitan or deepspeed (default: the "
-                  "profile's)")
+                  "Framework that has to be able to run the plan: " +
+                      frameworkNames() + " (default: the profile's)")
       ->group("Question");
   command
       .add_option("--dtype", dtype,
@@ -84,14 +131,20 @@ void QuestionFlags::addMachineless(CLI::App &command) {
 
 void SearchFlags::add(CLI::App &command) {
   command
-      .add_option("--fix", fix,
+      .add_option("--fix", constraints.fix,
                   "Pin fields of the plan: tp=8, sp=on, recompute=full:2, "
-                  "schedule=1f1b, ... (repeatable)")
+                  "schedule=1f1b, ... (repeatable; fields: " + fieldNames() +
+                      ")")
       ->group("Search");
   command
-      .add_option("--max", max,
+      .add_option("--max", constraints.max,
                   "Limit fields of the plan: tp=8, microbatch=4, ... "
                   "(repeatable)")
+      ->group("Search");
+  command
+      .add_option("--forbid", constraints.forbid,
+                  "Values that no field may have: tp=16, recompute=full, "
+                  "sp=off, ...; each by itself (repeatable)")
       ->group("Search");
   command
       .add_option("--threads", threads,
@@ -105,6 +158,25 @@ void SearchFlags::add(CLI::App &command) {
                   "how far that may be from the best (so does Ctrl-C)")
       ->check(CLI::Range(0.001, 1e9))
       ->group("Search");
+}
+
+void SearchFlags::addObjective(CLI::App &command) {
+  command
+      .add_option("--objective", objective,
+                  "What the best plan is best at: " + namesOf(objectives) +
+                      ". time: of a step, or of a token if sizes are ranges; "
+                      "goodput: tokens kept a second after failures; memory: of "
+                      "the fullest rank; money: for a token kept")
+      ->capture_default_str()
+      ->group("Search");
+  command
+      .add_option("--pareto", pareto,
+                  "List every plan that no other beats in both of two "
+                  "objectives, such as time,memory or time,money")
+      ->delimiter(',')
+      ->expected(2)
+      ->group("Search");
+  goodput.add(command);
 }
 
 void SearchFlags::addListing(CLI::App &command) {
@@ -222,208 +294,6 @@ bool sizeQuestion(Question &question, int64_t gpus, Failure &failure) {
         "cluster host: " + std::to_string(hardware.ranks()) +
         " ranks are priced as " + std::to_string(hardware.nodes) +
         " such machines; on one machine they share its cores and its memory");
-  return true;
-}
-
-namespace {
-
-/// Doubles the GPUs until a plan fits, to 64 times what was asked.
-void tryMoreGpus(const Question &question, SearchAnswer &answer) {
-  SearchOptions options = answer.options;
-  options.top = 1;
-  for (int factor = 2; factor <= 64; factor *= 2) {
-    Failure ignored;
-    Hardware larger;
-    options.gpus = answer.options.gpus * factor;
-    if (!resized(question.cluster.hardware, options.gpus, larger, ignored))
-      continue;
-    ProgramEstimator estimator(question.model.program, larger, question.profile,
-                               question.base, question.framework, options);
-    SearchResult result = cost::search(estimator, options);
-    if (result.plans.empty())
-      continue;
-    answer.gpusThatFit = options.gpus;
-    answer.onMoreGpus = result.plans.front();
-    return;
-  }
-}
-
-/// Distinct messages of the rules that reject every mesh, in order.
-std::vector<Message> brokenRules(const SearchResult &result) {
-  std::vector<Message> messages;
-  std::set<std::string> seen;
-  for (const RejectedFamily &family : result.rejected)
-    for (const Violation &violation : family.violations)
-      if (seen.insert(violation.message).second)
-        messages.emplace_back(violation.id, violation.message);
-  return messages;
-}
-
-std::string numbers(const std::vector<int64_t> &values) {
-  std::string text;
-  for (int64_t value : values)
-    text += (text.empty() ? "" : ", ") + std::to_string(value);
-  return text;
-}
-
-} // namespace
-
-Failure whyNothing(const Question &question, const SearchAnswer &answer) {
-  const Program &program = question.model.program;
-  const int64_t gpus = answer.options.gpus;
-  Failure failure;
-  auto &notes = failure.notes;
-  if (answer.smallest) {
-    const RankedPlan &plan = *answer.smallest;
-    size_t stage = 0;
-    fullestStage(plan.estimate, stage);
-    Bytes missing = plan.memory - answer.options.memoryLimit + Bytes(1);
-    refuse(failure, Diag::no_plan_fits,
-           "no plan fits: the smallest needs " + bytesText(plan.memory) +
-               " on a rank of stage " + std::to_string(stage) + ", and " +
-               bytesText(answer.options.memoryLimit) + " are usable");
-    notes.push_back("the smallest: " + planText(program, plan.plan));
-    notes.push_back("to fit, it must shed " + bytesText(missing) +
-                    " a rank: more GPUs, a shorter sequence, a smaller model, "
-                    "or fewer --fix");
-    if (answer.onMoreGpus)
-      notes.push_back("on " + std::to_string(answer.gpusThatFit) +
-                      " GPUs a plan fits: " +
-                      planText(program, answer.onMoreGpus->plan));
-    return failure;
-  }
-  if (!answer.result.counters.proven) {
-    refuse(failure, Diag::search_stopped,
-           "no plan was found before the search was stopped");
-    return failure;
-  }
-  std::vector<Message> rules = brokenRules(answer.result);
-  if (rules.empty()) {
-    refuse(failure, Diag::no_mesh,
-           "no mesh of " + std::to_string(gpus) +
-               " GPUs obeys --fix and --max: tp * pp * dp * cp must be " +
-               std::to_string(gpus) + ", whose divisors are " +
-               numbers(divisors(gpus)) +
-               ", and microbatch * dp must divide the global batch of " +
-               std::to_string(answer.options.globalBatch));
-    return failure;
-  }
-  refuse(failure, Diag::no_plan_is_legal, "no plan is legal:");
-  failure.messages.insert(failure.messages.end(), rules.begin(), rules.end());
-  return failure;
-}
-
-namespace {
-
-std::atomic<bool> interrupted = false;
-
-/// Ctrl-C ends the search, not the process; a second one ends that, too.
-class InterruptGuard {
-public:
-  InterruptGuard() {
-    interrupted = false;
-    before = std::signal(SIGINT, [](int) {
-      interrupted = true;
-      std::signal(SIGINT, SIG_DFL);
-    });
-  }
-  ~InterruptGuard() { std::signal(SIGINT, before); }
-
-private:
-  void (*before)(int);
-};
-
-/// How far the answer of a search that was stopped may be from the best.
-std::string openText(const SearchResult &result) {
-  std::string text = "stopped: " + groupedText(result.counters.open) +
-                     " plans were not looked at; none of them takes less than " +
-                     secondsText(result.openBound);
-  if (!result.plans.empty())
-    text += ", so the best is at most " +
-            percentText(1 - result.openBound.count() /
-                                result.plans[0].estimate.stepTime.count()) +
-            " faster than the one found";
-  return text;
-}
-
-} // namespace
-
-bool answer(Question &question, const QuestionFlags &flags,
-            const SearchFlags &search, Streams streams, SearchAnswer &answer,
-            Failure &failure) {
-  SearchOptions &options = answer.options;
-  bool parsed = parseConstraints(search.fix, true, options.ranges, failure);
-  parsed = parseConstraints(search.max, false, options.ranges, failure) && parsed;
-  if (!parsed || !sizeQuestion(question, flags.gpus, failure))
-    return false;
-
-  const Range &zero = options.ranges[static_cast<int>(Field::Zero)];
-  const FrameworkFacts &able = factsOf(question.framework);
-  if (std::none_of(able.zero.begin(), able.zero.end(),
-                   [&](int stage) { return zero.contains(stage); })) {
-    return refuse(failure, Diag::zero_not_of_framework,
-                  "--fix zero=" + std::to_string(zero.least) + ": " +
-                      std::string(name(question.framework)) +
-                      " has ZeRO stages " +
-                      numbers({able.zero.begin(), able.zero.end()}) +
-                      "; --runs-on names another framework");
-  }
-
-  const Program &program = question.model.program;
-  options.gpus = question.cluster.hardware.ranks();
-  options.layers = program.layers;
-  options.experts = program.experts;
-  options.globalBatch = flags.globalBatch;
-  if (options.globalBatch == 0) {
-    options.globalBatch = defaultGlobalBatch(options.gpus, program.sequence);
-    note("--global-batch is not given: " + std::to_string(options.globalBatch) +
-             " sequences a step",
-         streams.err);
-  }
-  question.base.globalBatch = options.globalBatch;
-  options.policies = searchedPolicies(program);
-  allow(options, question.framework, question.cluster.hardware);
-  options.products = question.products;
-  if (options.products.empty() &&
-      question.base.dtypes.products != Narrow::None)
-    options.products = {question.base.dtypes.products};
-  options.gradients = question.gradients;
-  options.memoryLimit = question.memoryLimit;
-  options.top = search.top;
-  options.distinct = !search.everySplit;
-
-  options.threads =
-      search.threads
-          ? search.threads
-          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-
-  // The only clock: it goes to people, and into an answer if they limit it.
-  auto start = std::chrono::steady_clock::now();
-  ProgramEstimator estimator(program, question.cluster.hardware,
-                             question.profile, question.base,
-                             question.framework, options);
-  {
-    InterruptGuard guard;
-    options.stop = [&] {
-      std::chrono::duration<double> so_far =
-          std::chrono::steady_clock::now() - start;
-      return interrupted ||
-             (search.timeLimit > 0 && so_far.count() >= search.timeLimit);
-    };
-    answer.result = cost::search(estimator, options);
-    options.stop = nullptr;
-  }
-  if (!answer.result.counters.proven)
-    warn(openText(answer.result), streams.err);
-  if (answer.result.plans.empty() && answer.result.counters.proven)
-    answer.smallest = cost::smallest(estimator, options);
-  if (answer.smallest)
-    tryMoreGpus(question, answer);
-  std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  const SearchCounters &counters = answer.result.counters;
-  note("searched " + groupedText(counters.considered) + " plans in " +
-           secondsText(Seconds(took.count())),
-       streams.err);
   return true;
 }
 

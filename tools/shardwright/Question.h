@@ -2,8 +2,10 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_QUESTION_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_QUESTION_H
 
-#include "cost_model/search/Search.h"
+#include "cost_model/search/Objective.h"
 #include "tools/shardwright/Command.h"
+#include "tools/shardwright/Constraints.h"
+#include "tools/shardwright/GoodputFlags.h"
 #include "tools/shardwright/Inputs.h"
 
 #include <optional>
@@ -17,9 +19,12 @@ struct QuestionFlags {
   std::string cluster, profile = "native", dtype, memoryLimit, runsOn;
   std::string products, gradients;
   int64_t gpus = 0, globalBatch = 0, sequence = 0; ///< 0: default
+  /// Of a verb that takes ranges: the sizes to choose from; else empty.
+  std::vector<int64_t> gpusChoices, batchChoices;
 
-  /// `clusterRequired`: a verb without a search may do without.
-  void add(CLI::App &command, bool clusterRequired);
+  /// `clusterRequired`: a verb without a search may do without. `ranges`: of
+  /// --gpus and --global-batch, for a verb that chooses within them.
+  void add(CLI::App &command, bool clusterRequired, bool ranges = false);
   /// Whose rules hold for a plan that is given: those of the framework that was
   /// asked for; else whatever can be priced.
   cost::Framework asked(cost::Framework framework) const {
@@ -31,13 +36,18 @@ struct QuestionFlags {
 
 /// Flags that bound the search.
 struct SearchFlags {
-  std::vector<std::string> fix, max;
+  ConstraintTexts constraints;
   int64_t top = 3;
   int threads = 0;         ///< 0: as many as the machine has cores
   double timeLimit = 0;    ///< seconds; 0: none
   bool everySplit = false; ///< list plans that differ only in split or recompute
+  std::string objective = "time";
+  std::vector<std::string> pareto; ///< empty, or two objectives
+  GoodputFlags goodput;            ///< of the objectives that need them
 
   void add(CLI::App &command);
+  /// What the best plan is best at.
+  void addObjective(CLI::App &command);
   /// Of verbs that list plans: how many, and whether near copies.
   void addListing(CLI::App &command);
 };
@@ -62,16 +72,36 @@ bool readQuestion(const std::string &model, const QuestionFlags &flags,
 /// Cuts the cluster to `gpus` (0: all of it).
 bool sizeQuestion(Question &question, int64_t gpus, cost::Failure &failure);
 
-/// Searches; refuses with No (and what would have to change) if nothing fits.
+/// The numbers of "8", "64..256" (every one), "64..256:64" (every 64th from the
+/// first on); false, with what is wrong, for other texts, numbers outside
+/// `least` to `most`, and more than `kMostSizes`.
+inline constexpr int64_t kMostSizes = 4096;
+bool parseSizes(const std::string &text, int64_t least, int64_t most,
+                std::vector<int64_t> &sizes, std::string &problem);
+
+/// What a search found. If no plan fits: the smallest, and the least multiple of
+/// the GPUs (by doubling) on which a plan fits, with its best plan.
 struct SearchAnswer {
+  cost::Objective objective = cost::Objective::Time;
+  /// Every size of job and batch that was asked for; `best` is the one that the
+  /// best plan has, and the one that `question`, `options` and `result.rejected`
+  /// are of.
+  std::vector<cost::SizedQuestion> sizes;
+  std::vector<cost::Hardware> clusters; ///< of the sizes
+  std::vector<cost::ChosenPlan> plans;  ///< as result.plans
+  size_t best = 0;
   cost::SearchOptions options;
-  cost::SearchResult result;
-  /// If no plan fits: the smallest, and the least multiple of the GPUs (by
-  /// doubling) on which a plan fits, with its best plan.
+  cost::SearchResult result; ///< plans and counters of all sizes together
   std::optional<cost::RankedPlan> smallest;
   int64_t gpusThatFit = 0; ///< 0: none found
   std::optional<cost::RankedPlan> onMoreGpus;
+  std::string constraints; ///< as ConstraintTexts::text
+  double openValue = 0;   ///< of the objective, if the search was stopped
+  bool priced = false;    ///< money is that of the price; else GPU-hours
+  std::string currency;   ///< of the price; may be empty
 };
+/// Searches; cuts `question` to the size of the best plan. False for questions
+/// that cannot be asked; an answer without plans is an answer.
 bool answer(Question &question, const QuestionFlags &flags,
             const SearchFlags &search, Streams streams, SearchAnswer &answer,
             cost::Failure &failure);

@@ -232,6 +232,7 @@ flags("plan_does_not_fit", "--gpus", "1", "--global-batch", "1",
 search("search_stopped", "--gpus", "64", "--time-limit", "0.001",
        "--global-batch", "512", model=f"{source}/examples/models/llama-3-70b")
 search("zero_not_of_framework", "--fix", "zero=3")
+search("schedule_not_of_framework", "--fix", "schedule=zb-v")
 flags("no_rate_for_dtype", "--dtype", "bf16")
 
 # Compile.

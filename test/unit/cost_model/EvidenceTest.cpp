@@ -33,3 +33,12 @@ TEST_CASE("cells with evidence are of shipped clusters and profiles") {
   CHECK(cells == evidenceCells());
   CHECK_FALSE(hasEvidence("host", "native", RunFamily::Dense16));
 }
+
+TEST_CASE("plans tie more widely where nothing was measured") {
+  const double near =
+      tiedWithin("dgx-a100", "megatron-2022", RunFamily::Dense16);
+  const double far = tiedWithin("host", "native", RunFamily::Dense16);
+  CHECK(near > 1);
+  CHECK(near < 1.25);
+  CHECK(far == Approx(near * near));
+}

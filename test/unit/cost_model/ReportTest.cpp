@@ -83,3 +83,44 @@ TEST_CASE("equal neighbouring stages share a line of the memory table") {
   CHECK(text.find("\n2 ") != std::string::npos);
   CHECK(text.find("50.0 %") != std::string::npos);
 }
+
+// (pp - 1) / (m + pp - 1) of equal stages: 3 / 7 of 4 stages and 4 microbatches.
+TEST_CASE("the bubble of a pipeline is told for schedules that have the formula") {
+  Plan plan;
+  CHECK(bubbleText(plan) == "");
+  plan.pp = 4;
+  plan.dp = 64;
+  plan.globalBatch = 1024;
+  plan.microBatch = 4;
+  CHECK(bubbleText(plan) ==
+        "42.9 % of the pipeline if its stages are alike: 3 of 7 turns");
+  plan.schedule = ScheduleKind::Interleaved;
+  plan.chunks = 3; // 4 * 3 chunks, and 3 idle
+  CHECK(bubbleText(plan) ==
+        "20.0 % of the pipeline if its stages are alike: 3 of 15 turns");
+  plan.schedule = ScheduleKind::ZbH1;
+  CHECK(bubbleText(plan) == "");
+}
+
+TEST_CASE("what ranks lack is told stage by stage, equal neighbours together") {
+  Estimate estimate;
+  for (int64_t gibibytes : {9, 7, 7, 3}) {
+    StageEstimate stage;
+    stage.framework = Bytes(gibibytes << 30);
+    estimate.stages.push_back(stage);
+  }
+  CHECK(deficitText(estimate, Bytes((int64_t(4) << 30) + 1)) ==
+        "stage 0: 5.00 GiB, stages 1-2: 3.00 GiB");
+  CHECK(deficitText(estimate, Bytes(int64_t(10) << 30)) == "");
+}
+
+TEST_CASE("plans tie by the time of a token, not of a step") {
+  RankedPlan a, b;
+  a.plan.globalBatch = 8;
+  b.plan.globalBatch = 16;
+  a.plan.sequence = b.plan.sequence = 4;
+  a.estimate.stepTime = Seconds(1);
+  b.estimate.stepTime = Seconds(2.2);
+  CHECK(areTied(a, b, 1.14));
+  CHECK_FALSE(areTied(a, b, 1.05));
+}

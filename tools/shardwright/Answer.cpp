@@ -1,0 +1,409 @@
+//===- Answer.cpp - The search that answers a question --------------------===//
+
+#include "cost_model/search/ProgramEstimator.h"
+#include "cost_model/search/Report.h"
+#include "tools/shardwright/PlanFlags.h"
+#include "tools/shardwright/Question.h"
+#include "tools/shardwright/Words.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <ostream>
+#include <set>
+#include <thread>
+
+namespace shardwright::tools {
+
+using namespace cost;
+
+namespace {
+
+/// Doubles the GPUs until a plan fits, to 64 times what was asked.
+void tryMoreGpus(const Question &question, SearchAnswer &answer) {
+  SearchOptions options = answer.options;
+  options.top = 1;
+  for (int factor = 2; factor <= 64; factor *= 2) {
+    Failure ignored;
+    Hardware larger;
+    options.gpus = answer.options.gpus * factor;
+    if (!resized(question.cluster.hardware, options.gpus, larger, ignored))
+      continue;
+    ProgramEstimator estimator(question.model.program, larger, question.profile,
+                               question.base, question.framework, options);
+    SearchResult result = cost::search(estimator, options);
+    if (result.plans.empty())
+      continue;
+    answer.gpusThatFit = options.gpus;
+    answer.onMoreGpus = result.plans.front();
+    return;
+  }
+}
+
+/// Distinct messages of the rules that reject every mesh, in order.
+std::vector<Message> brokenRules(const SearchResult &result) {
+  std::vector<Message> messages;
+  std::set<std::string> seen;
+  for (const RejectedFamily &family : result.rejected)
+    for (const Violation &violation : family.violations)
+      if (seen.insert(violation.message).second)
+        messages.emplace_back(violation.id, violation.message);
+  return messages;
+}
+
+std::string numbers(const std::vector<int64_t> &values) {
+  std::string text;
+  for (int64_t value : values)
+    text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return text;
+}
+
+} // namespace
+
+Failure whyNothing(const Question &question, const SearchAnswer &answer) {
+  const Program &program = question.model.program;
+  const int64_t gpus = answer.options.gpus;
+  Failure failure;
+  auto &notes = failure.notes;
+  if (answer.smallest) {
+    const RankedPlan &plan = *answer.smallest;
+    size_t stage = 0;
+    fullestStage(plan.estimate, stage);
+    Bytes missing = plan.memory - answer.options.memoryLimit + Bytes(1);
+    refuse(failure, Diag::no_plan_fits,
+           "no plan fits: the smallest needs " + bytesText(plan.memory) +
+               " on a rank of stage " + std::to_string(stage) + ", and " +
+               bytesText(answer.options.memoryLimit) + " are usable");
+    notes.push_back("the smallest: " + planText(program, plan.plan));
+    notes.push_back("to fit, it must shed " + bytesText(missing) +
+                    " a rank: more GPUs, a shorter sequence, a smaller model" +
+                    (answer.constraints.empty()
+                         ? std::string()
+                         : ", or fewer of " + answer.constraints));
+    if (plan.estimate.stages.size() > 1)
+      notes.push_back("too much on each rank: " +
+                      deficitText(plan.estimate, answer.options.memoryLimit));
+    if (answer.onMoreGpus)
+      notes.push_back("on " + std::to_string(answer.gpusThatFit) +
+                      " GPUs a plan fits: " +
+                      planText(program, answer.onMoreGpus->plan));
+    return failure;
+  }
+  if (!answer.result.counters.proven) {
+    refuse(failure, Diag::search_stopped,
+           "no plan was found before the search was stopped");
+    return failure;
+  }
+  std::vector<Message> rules = brokenRules(answer.result);
+  if (rules.empty()) {
+    refuse(failure, Diag::no_mesh,
+           "no mesh of " + std::to_string(gpus) + " GPUs " +
+               (answer.constraints.empty() ? "is possible"
+                                           : "obeys " + answer.constraints) +
+               ": tp * pp * dp * cp must be " + std::to_string(gpus) +
+               ", whose divisors are " + numbers(divisors(gpus)) +
+               ", and microbatch * dp must divide the global batch of " +
+               std::to_string(answer.options.globalBatch));
+    return failure;
+  }
+  refuse(failure, Diag::no_plan_is_legal,
+         "no plan is legal" +
+             (answer.constraints.empty() ? std::string()
+                                         : " under " + answer.constraints) +
+             ":");
+  failure.messages.insert(failure.messages.end(), rules.begin(), rules.end());
+  return failure;
+}
+
+namespace {
+
+std::atomic<bool> interrupted = false;
+
+/// Ctrl-C ends the search, not the process; a second one ends that, too.
+class InterruptGuard {
+public:
+  InterruptGuard() {
+    interrupted = false;
+    before = std::signal(SIGINT, [](int) {
+      interrupted = true;
+      std::signal(SIGINT, SIG_DFL);
+    });
+  }
+  ~InterruptGuard() { std::signal(SIGINT, before); }
+
+private:
+  void (*before)(int);
+};
+
+/// How far the answer of a search that was stopped may be from the best.
+std::string openText(const SearchAnswer &answer, double openValue) {
+  const std::string count = groupedText(answer.result.counters.open);
+  std::string text = "stopped: " + count + " plans were not looked at";
+  if (answer.objective == Objective::Memory)
+    return text + "; some of them may need less";
+  if (answer.sizes.size() == 1 && answer.objective == Objective::Time)
+    text += "; none of them takes less than " + secondsText(Seconds(openValue));
+  if (!answer.plans.empty())
+    text += ", so the best is at most " +
+            percentText(1 - openValue / answer.plans[0].value(
+                                            answer.objective,
+                                            answer.sizes[answer.best])) +
+            " better than the one found";
+  return text;
+}
+
+/// What all sizes of a question have in common.
+class Sizing {
+public:
+  Sizing(const Question &question, const SearchFlags &search,
+         const SearchOptions &common, SearchAnswer &answer)
+      : question(question), search(search), common(common), answer(answer) {}
+
+  /// One size of job and batch; `gpus` and `batch` 0: the default.
+  bool add(int64_t gpus, int64_t batch, Failure &failure) {
+    Cluster cluster = question.cluster;
+    if (!resizeCluster(cluster, gpus, failure))
+      return false;
+    const Program &program = question.model.program;
+    const auto hardware = std::make_shared<const Hardware>(cluster.hardware);
+    SizedQuestion sized;
+    sized.options = common;
+    allow(sized.options, question.framework, *hardware);
+    sized.options.gpus = hardware->ranks();
+    sized.options.globalBatch =
+        batch ? batch : defaultGlobalBatch(hardware->ranks(), program.sequence);
+    Plan base = question.base;
+    base.globalBatch = sized.options.globalBatch;
+    if (months() && !addMonths(*hardware, base, sized, failure))
+      return false;
+    sized.estimator = [&question = question, hardware, base,
+                       options = sized.options] {
+      return std::make_unique<ProgramEstimator>(
+          question.model.program, *hardware, question.profile, base,
+          question.framework, options);
+    };
+    answer.sizes.push_back(std::move(sized));
+    answer.clusters.push_back(*hardware);
+    return true;
+  }
+
+  /// With several sizes the time is that of a token.
+  void scaleTime() {
+    for (SizedQuestion &sized : answer.sizes)
+      if (answer.sizes.size() > 1)
+        sized.timeScale = 1 / tokensOf(sized.options.globalBatch);
+  }
+
+private:
+  double tokensOf(int64_t batch) const {
+    return static_cast<double>(batch) *
+           static_cast<double>(question.base.sequence);
+  }
+  bool months() const {
+    const auto wants = [&](const std::string &objective) {
+      return objective == name(Objective::Goodput) ||
+             objective == name(Objective::Money);
+    };
+    return search.goodput.any() || wants(search.objective) ||
+           std::any_of(search.pareto.begin(), search.pareto.end(), wants);
+  }
+
+  /// Of a run of months only the step time depends on the plan, as a factor.
+  bool addMonths(const Hardware &hardware, const Plan &base,
+                 SizedQuestion &sized, Failure &failure) {
+    Plan any = base;
+    any.dp = hardware.ranks();
+    Estimate second;
+    second.stepTime = Seconds(1);
+    GoodputAnswer found;
+    if (!answerGoodput(search.goodput, question.model.program, hardware, any,
+                       second, found, failure))
+      return false;
+    const Operations &operations = found.question.operations;
+    const bool priced = operations.pricePerDeviceHour > 0;
+    sized.goodputScale =
+        1 / (tokensOf(base.globalBatch) * found.result.useful);
+    sized.moneyScale = static_cast<double>(hardware.ranks()) *
+                       (priced ? operations.pricePerDeviceHour : 1) / 3600 *
+                       sized.goodputScale;
+    answer.priced = priced;
+    answer.currency = operations.currency;
+    return found.result.useful > 0 ||
+           refuse(failure, Diag::no_plan_fits,
+                  "failures leave " + std::to_string(hardware.ranks()) +
+                      " GPUs no time to train: " +
+                      countText(found.result.failuresPerDay) +
+                      " a day; more storage, faster restarts or fewer GPUs");
+  }
+
+  const Question &question;
+  const SearchFlags &search;
+  const SearchOptions &common;
+  SearchAnswer &answer;
+};
+
+/// What the framework cannot run, or the model has not, and a flag fixes.
+bool checkPossible(const Question &question, const SearchOptions &options,
+                   const std::string &constraints, Failure &failure) {
+  for (Field field : {Field::Ep, Field::Etp}) {
+    const Range &range = options.ranges[static_cast<int>(field)];
+    if (question.model.program.experts == 0 && !range.contains(1))
+      return refuse(failure, Diag::no_mesh,
+                    std::string(name(field)) + ": " +
+                        question.model.program.name +
+                        " has no experts; expected 1");
+  }
+  const FrameworkFacts &able = factsOf(question.framework);
+  const Range &zero = options.ranges[static_cast<int>(Field::Zero)];
+  const std::string whose(name(question.framework));
+  if (std::none_of(able.zero.begin(), able.zero.end(),
+                   [&](int stage) { return zero.contains(stage); }))
+    return refuse(failure, Diag::zero_not_of_framework,
+                  constraints + ": leave no ZeRO stage of " + whose +
+                      ", which has " +
+                      numbers({able.zero.begin(), able.zero.end()}) +
+                      "; --runs-on names another framework");
+  const Range &schedule = options.ranges[static_cast<int>(Field::Schedule)];
+  const auto leaves = [&](ScheduleKind kind) {
+    return schedule.contains(static_cast<int64_t>(kind));
+  };
+  // A plan of one stage counts as 1F1B.
+  if (!leaves(ScheduleKind::OneFOneB) &&
+      std::none_of(able.schedules.begin(), able.schedules.end(), leaves)) {
+    return refuse(failure, Diag::schedule_not_of_framework,
+                  constraints + ": leave no schedule of " + whose +
+                      ", which has " + namesOf(able.schedules) +
+                      "; --runs-on names another framework");
+  }
+  return true;
+}
+
+bool parseObjectives(const SearchFlags &search, Objective &objective,
+                     Failure &failure) {
+  Objective other;
+  if (!parseObjective(search.objective, objective))
+    refuse(failure, Diag::flag_value,
+           "--objective " + search.objective + ": expected " +
+               namesOf(objectives));
+  for (const std::string &text : search.pareto)
+    if (!parseObjective(text, other))
+      refuse(failure, Diag::flag_value,
+             "--pareto " + text + ": expected two of " + namesOf(objectives));
+  if (search.pareto.size() == 2 && search.pareto[0] == search.pareto[1])
+    refuse(failure, Diag::flag_value,
+           "--pareto " + search.pareto[0] + "," + search.pareto[1] +
+               ": expected two different ones of " + namesOf(objectives));
+  return failure.messages.empty();
+}
+
+/// Fills the sizes of the answer; those of a range that the cluster cannot be
+/// cut to are left out.
+bool addSizes(const Question &question, const QuestionFlags &flags,
+              const SearchFlags &search, const SearchOptions &common,
+              SearchAnswer &answer, Failure &failure) {
+  std::vector<int64_t> gpus = flags.gpusChoices, batches = flags.batchChoices;
+  if (gpus.empty())
+    gpus = {flags.gpus};
+  if (batches.empty())
+    batches = {flags.globalBatch};
+  if (static_cast<int64_t>(gpus.size() * batches.size()) > kMostSizes)
+    return refuse(failure, Diag::flag_value,
+                  "--gpus and --global-batch: expected at most " +
+                      std::to_string(kMostSizes) + " sizes together, but got " +
+                      std::to_string(gpus.size() * batches.size()) +
+                      "; A..B:STEP takes every STEP-th");
+  Sizing sizing(question, search, common, answer);
+  for (int64_t count : gpus)
+    for (int64_t batch : batches) {
+      Failure why;
+      if (sizing.add(count, batch, why))
+        continue;
+      if (gpus.size() == 1 || why.messages.front().id != Diag::device_count ||
+          (count == gpus.back() && answer.sizes.empty())) {
+        failure = why;
+        return false;
+      }
+      break; // no node of the cluster is cut like that
+    }
+  sizing.scaleTime();
+  return true;
+}
+
+} // namespace
+
+bool answer(Question &question, const QuestionFlags &flags,
+            const SearchFlags &search, Streams streams, SearchAnswer &answer,
+            Failure &failure) {
+  SearchOptions common;
+  const Program &program = question.model.program;
+  if (!parseConstraints(search.constraints, common.ranges, failure) ||
+      !parseObjectives(search, answer.objective, failure) ||
+      !checkPossible(question, common, search.constraints.text(), failure))
+    return false;
+  common.layers = program.layers;
+  common.experts = program.experts;
+  common.policies = searchedPolicies(program);
+  common.products = question.products;
+  if (common.products.empty() &&
+      question.base.dtypes.products != Narrow::None)
+    common.products = {question.base.dtypes.products};
+  common.gradients = question.gradients;
+  common.memoryLimit = question.memoryLimit;
+  common.top = search.top;
+  common.distinct = !search.everySplit;
+  common.threads =
+      search.threads
+          ? search.threads
+          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  // The only clock: it goes to people, and into an answer if they limit it.
+  const auto start = std::chrono::steady_clock::now();
+  common.stop = [start, limit = search.timeLimit] {
+    std::chrono::duration<double> so_far =
+        std::chrono::steady_clock::now() - start;
+    return interrupted || (limit > 0 && so_far.count() >= limit);
+  };
+  if (!addSizes(question, flags, search, common, answer, failure))
+    return false;
+  if (flags.globalBatch == 0 && answer.sizes.size() == 1)
+    note("--global-batch is not given: " +
+             std::to_string(answer.sizes[0].options.globalBatch) +
+             " sequences a step",
+         streams.err);
+
+  Choice choice;
+  {
+    InterruptGuard guard;
+    choice = choose(answer.sizes, answer.objective);
+  }
+  answer.plans = choice.plans;
+  answer.best = choice.plans.empty() ? answer.sizes.size() - 1
+                                     : choice.plans.front().question;
+  answer.result = choice.searched[answer.best];
+  answer.result.plans.clear();
+  for (const ChosenPlan &plan : choice.plans)
+    answer.result.plans.push_back(plan.ranked);
+  answer.result.counters = choice.counters;
+  answer.openValue = choice.openValue;
+  answer.options = answer.sizes[answer.best].options;
+  answer.options.stop = nullptr;
+  answer.constraints = search.constraints.text();
+  question.base.globalBatch = answer.options.globalBatch;
+  if (!sizeQuestion(question, answer.options.gpus, failure))
+    return false;
+  if (!answer.result.counters.proven)
+    warn(openText(answer, choice.openValue), streams.err);
+  if (answer.result.plans.empty() && answer.result.counters.proven)
+    answer.smallest = cost::smallest(*answer.sizes[answer.best].estimator(),
+                                     answer.options);
+  if (answer.smallest)
+    tryMoreGpus(question, answer);
+  std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  note("searched " + groupedText(answer.result.counters.considered) +
+           " plans in " + secondsText(Seconds(took.count())),
+       streams.err);
+  return true;
+}
+
+} // namespace shardwright::tools

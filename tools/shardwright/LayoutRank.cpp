@@ -1,0 +1,39 @@
+#include "tools/shardwright/LayoutRank.h"
+
+namespace shardwright::tools {
+
+using namespace cost;
+
+namespace {
+
+/// Layouts that are counted one by one.
+constexpr int64_t kMost = 200;
+
+bool sameLayout(const Plan &a, const Plan &b) {
+  return a.tp == b.tp && a.pp == b.pp && a.dp == b.dp && a.cp == b.cp &&
+         a.ep == b.ep && a.etp == b.etp && a.sp == b.sp &&
+         a.microBatch == b.microBatch && a.zero == b.zero &&
+         a.zeroRanks == b.zeroRanks && a.schedule == b.schedule &&
+         a.chunks == b.chunks;
+}
+
+} // namespace
+
+std::string LayoutRank::text() const {
+  return (more ? ">= " : "") + std::to_string(rank);
+}
+
+LayoutRank layoutRank(const Estimator &estimator, SearchOptions options,
+                      const Plan &plan, Seconds time) {
+  options.distinct = true;
+  options.top = kMost;
+  options.cutoff = time;
+  LayoutRank result;
+  for (const RankedPlan &other : search(estimator, options).plans)
+    result.rank +=
+        !sameLayout(other.plan, plan) && other.estimate.stepTime < time ? 1 : 0;
+  result.more = result.rank >= kMost;
+  return result;
+}
+
+} // namespace shardwright::tools
