@@ -266,7 +266,8 @@ Placement placeGroup(int64_t ranks, int64_t stride, int64_t ranksPerNode) {
 }
 
 CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
-                               Bytes payload, const Placement &at) {
+                               Bytes payload, const Placement &at,
+                               Algorithm only) {
   if (at.ranks <= 1 || payload.count() == 0 || collective == Collective::Slice)
     return {};
   const CollectiveFabric &fabric = hardware.fabric;
@@ -291,7 +292,8 @@ CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
   CollectiveTime best;
   double least = 0;
   auto consider = [&](double time, Algorithm algorithm, Protocol protocol) {
-    if (time > 0 && (least == 0 || time < least)) {
+    const bool allowed = only == Algorithm::None || only == algorithm;
+    if (allowed && time > 0 && (least == 0 || time < least)) {
       least = time;
       best.algorithm = algorithm;
       best.protocol = protocol;
@@ -305,6 +307,8 @@ CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
   consider(nvlsTime(question),
            at.nodes > 1 ? Algorithm::NvlsTree : Algorithm::Nvls,
            Protocol::Simple);
+  if (least == 0)
+    return {};
 
   // From the tuner's ranking to wall time: a floor, the share of the rate that
   // is reached and, for the protocol of large messages, a ramp that costs up to

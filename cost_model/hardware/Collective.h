@@ -45,9 +45,11 @@ struct CollectiveTime {
 };
 
 /// Time of one all-reduce, all-gather, reduce-scatter or all-to-all. `payload` is the
-/// bytes of a rank's input. Zero for one rank, no bytes or a slice.
+/// bytes of a rank's input. Zero for one rank, no bytes or a slice. `only`: what
+/// NCCL_ALGO leaves to choose from; a device that lacks it gives no algorithm.
 CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
-                               Bytes payload, const Placement &placement);
+                               Bytes payload, const Placement &placement,
+                               Algorithm only = Algorithm::None);
 
 inline Seconds collectiveTime(const Hardware &hardware, Collective collective,
                               Bytes payload, const Placement &placement) {

@@ -37,7 +37,9 @@ struct MeasuredReport {
 };
 
 /// Collectives as nccl-tests reports them: `bytes` is its size column. Rows are
-/// grouped by device, nodes and whether they are of 1 MiB at least.
+/// grouped by device, nodes and whether they are of 1 MiB at least. Of sources
+/// that are known to time something else (a call with the host's part, one forced
+/// algorithm) the same is predicted.
 bool compareCollectives(std::string_view text, std::string_view file,
                         MeasuredReport &report, Failure &failure);
 

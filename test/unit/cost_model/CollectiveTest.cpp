@@ -71,6 +71,28 @@ TEST_CASE("small messages take a low-latency protocol, large ones NVLS") {
             .algorithm == Algorithm::NvlsTree);
 }
 
+TEST_CASE("a forced algorithm is the one priced, or none") {
+  const Placement node{8, 8, 1, 1};
+  const auto forced = [&](const char *cluster, Bytes bytes, Algorithm only) {
+    return priceCollective(shipped(cluster), Collective::AllReduce, bytes, node,
+                           only);
+  };
+  const CollectiveTime nvls =
+      forced("dgx-h100", Bytes(1024), Algorithm::Nvls);
+  CHECK(nvls.algorithm == Algorithm::Nvls);
+  // Its latency of 25 us is why NCCL does not choose it for small messages.
+  CHECK(nvls.time > Seconds(25e-6));
+  CHECK(nvls.time >
+        collectiveTime(shipped("dgx-h100"), Collective::AllReduce, Bytes(1024),
+                       node));
+  CHECK(forced("dgx-h100", Bytes(1 << 28), Algorithm::Ring).algorithm ==
+        Algorithm::Ring);
+  // A100 has no NVLS.
+  const CollectiveTime none = forced("dgx-a100", Bytes(1024), Algorithm::Nvls);
+  CHECK(none.algorithm == Algorithm::None);
+  CHECK(none.time == Seconds(0));
+}
+
 TEST_CASE("more bytes, or more groups on the NICs, are never faster") {
   for (const std::string &name : shippedHardwareNames()) {
     const Hardware hardware = shipped(name);

@@ -294,6 +294,27 @@ TEST_CASE("measured collectives and kernels are compared as they are named") {
   CHECK(kernels.groups.at("dgx-a100 gemm").median < 0.06);
 }
 
+TEST_CASE("a benchmark is compared with what it times") {
+  const auto predicted = [](const std::string &gpu, const std::string &source) {
+    MeasuredReport report;
+    Failure failure;
+    REQUIRE(compareCollectives(
+        "{\"collective\": \"all_reduce\", \"gpu\": \"" + gpu +
+            "\", \"gpus\": 8, \"nodes\": 1, \"bytes\": 32768, "
+            "\"time_us\": 40, \"source\": \"" + source + "\"}\n",
+        "c", report, failure));
+    return report.rows.front();
+  };
+  const double plain = predicted("H200-SXM", "x").predictedSeconds;
+  // A call on an idle device waits for the host.
+  CHECK(predicted("H200-SXM", "stas00/ml-engineering@1 a").predictedSeconds ==
+        Approx(plain + 25e-6));
+  const std::string azure = "Azure/AI-benchmarking-guide@1 a";
+  CHECK(predicted("H200-SXM", azure).predictedSeconds > plain);
+  CHECK(predicted("A100-SXM-80G", azure).unsupported ==
+        "NCCL_ALGO=nvls on A100-SXM-80G");
+}
+
 TEST_CASE("every fitted constant is listed with its source") {
   std::map<std::string, int> counts;
   for (const FittedConstant &constant : fittedConstants()) {
