@@ -238,37 +238,31 @@ bool chooseSequence(const ModelSpec &spec, int64_t sequence, int64_t &chosen,
                 "expected a sequence length of at most " + spec.keys.positions +
                     " (" + std::to_string(spec.positions) + " in " + spec.file +
                     "), but got " + std::to_string(chosen));
-  // Multiply-adds of one sequence, three passes: what counts as int64 must
-  // stay far from its end.
-  double tokens = static_cast<double>(chosen);
-  double width = static_cast<double>(spec.heads * spec.headDim);
-  auto pairs = [&](const LayerKind &kind) {
+  // Of one layer and sequence, three passes: what counts as int64 must stay far
+  // from its end. Sums over layers are double, or of a rank and checked there.
+  const double tokens = static_cast<double>(chosen);
+  const double width = static_cast<double>(spec.heads * spec.headDim);
+  const double hidden = static_cast<double>(spec.hidden);
+  double largest = hidden * static_cast<double>(spec.vocab);
+  for (const LayerKind &kind : spec.kinds) {
     double keys = tokens;
     for (int64_t bound : {kind.window, kind.chunk})
       if (bound > 0)
         keys = std::min(keys, static_cast<double>(bound));
-    return tokens * keys;
-  };
-  double scores = 0;
-  for (const LayerRun &run : spec.stack)
-    scores += static_cast<double>(run.count) * pairs(spec.kinds[run.kind]);
-  if (spec.stack.empty())
-    scores = static_cast<double>(spec.layers) * pairs(spec.kinds[0]);
-  double layer = tokens * static_cast<double>(spec.hidden) *
-                 (4 * width + 3 * static_cast<double>(spec.ffn) +
-                  3 * static_cast<double>(spec.experts.topK) *
-                      static_cast<double>(spec.experts.ffn) +
-                  3 * static_cast<double>(spec.experts.sharedFfn) +
-                  static_cast<double>(spec.experts.count));
-  double flops =
-      6 * (static_cast<double>(spec.layers) * layer + 4 * scores * width +
-           tokens * static_cast<double>(spec.hidden) *
-               static_cast<double>(spec.vocab));
-  if (flops >= 0x1p62)
+    largest = std::max(
+        largest,
+        4 * keys * width +
+            hidden * (4 * width + 3 * static_cast<double>(spec.ffn) +
+                      3 * static_cast<double>(spec.experts.topK) *
+                          static_cast<double>(spec.experts.ffn) +
+                      3 * static_cast<double>(spec.experts.sharedFfn) +
+                      static_cast<double>(spec.experts.count)));
+  }
+  if (6 * tokens * largest >= 0x1p62)
     return fail(cost::Diag::too_many_flops,
-                spec.file + ": expected less than 2^62 flops a sequence, but "
-                            "got more; a size or the sequence length is too "
-                            "large");
+                spec.file + ": expected less than 2^62 flops a layer and "
+                            "sequence, but got more; a size or the sequence "
+                            "length is too large");
   return true;
 }
 
