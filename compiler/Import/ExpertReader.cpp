@@ -8,7 +8,8 @@ namespace shardwright {
 void readExpertBase(FamilyReader &reader) {
   ModelSpec &spec = reader.spec;
   reader.ignoreAll({"output_router_logits", "ep_size", "use_flash_attention",
-                    "initial_context_length", "moe_frequency"});
+                    "initial_context_length"});
+  reader.only("moe_frequency", 1); // NeMo and Neuron: every so many layers
   if (reader.number("router_jitter_noise", 0, /*zeroAllowed=*/true) != 0)
     spec.notes.push_back(reader.where("router_jitter_noise") +
                          ": noise of the router is not applied");

@@ -288,6 +288,10 @@ TEST_CASE("what a config of experts may not say") {
   CHECK(messages(with(qwen3Coder, "\"mlp_only_layers\": []",
                       "\"mlp_only_layers\": [62]"))
             .find("mlp_only_layers") != std::string::npos);
+  CHECK(messages(with(mixtralAllHeads, "\"moe_frequency\": 1",
+                      "\"moe_frequency\": 2"))
+            .find("#/moe_frequency: expected 1, but got 2") !=
+        std::string::npos);
 }
 
 TEST_CASE("models of published tables build with experts and later tokens") {
