@@ -307,6 +307,21 @@ TEST_CASE("faults over sockets") {
     CHECK(run.seconds < 8);
     CHECK_THAT(run.err, Contains("expected rank 1 to stay until the end"));
   }
+  SECTION("of four processes, of whom each may be the first to notice, one "
+          "tells") {
+    for (int time = 0; time < 4; ++time) {
+      const Outcome run = trainOnSockets(4, "dp=2,tp=2,fault=die",
+                                         "--steps 3 --timeout 30");
+      INFO(run.err);
+      CHECK(run.code == 2);
+      CHECK(run.seconds < 8);
+      const size_t first = run.err.find("error: ");
+      REQUIRE(first != std::string::npos);
+      CHECK(run.err.find("error: ", first + 1) == std::string::npos);
+      CHECK_THAT(run.err, Contains("expected rank 1 to stay until the end") &&
+                              Contains(" waited for all_reduce number "));
+    }
+  }
   SECTION("ranks that never come are named") {
     const int port = freePort();
     const Outcome run = shell("env RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 "

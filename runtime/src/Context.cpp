@@ -93,6 +93,14 @@ sw_rt_status sw_rt_context::fail(sw_rt_status failure,
   return status;
 }
 
+sw_rt_status sw_rt_context::failPoisoned(const std::string &awaited) {
+  const std::string reason = transport->poisonMessage();
+  if (!transport->foundLoss())
+    return fail(SW_RT_ABORTED, reason);
+  return fail(SW_RT_TIMEOUT, reason + ", while rank " + std::to_string(rank()) +
+                               " waited for " + awaited);
+}
+
 void sw_rt_context::book(Call call, const std::string &axes,
                          int64_t payloadBytes) {
   ledger.add(call, axes, phase, payloadBytes);

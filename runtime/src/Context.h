@@ -78,6 +78,10 @@ struct sw_rt_context {
   /// Poisons the job. Returns `failure` if this rank was the first, else
   /// SW_RT_ABORTED; error is the message that counts.
   sw_rt_status fail(sw_rt_status failure, const std::string &message);
+  /// Fails since the job has ended: with the reason of the rank that ended it or,
+  /// if this rank is to report one that is gone, with that and what it was
+  /// waiting for.
+  sw_rt_status failPoisoned(const std::string &awaited);
   /// Books a call in the ledger.
   void book(shardwright::runtime::Call call, const std::string &axes,
             int64_t payloadBytes);

@@ -153,6 +153,10 @@ public:
   /// Waits for all calls so far; fails by the deadline of the context.
   virtual sw_rt_status wait() = 0;
 
+  /// A call that the device was handed and has not ended, with its ranks, in
+  /// words; "" if there is none or it cannot say.
+  virtual std::string unfinishedCall() { return {}; }
+
   /// What the device counted since it was opened, for the summary: which of
   /// two ways it went, how much memory it took. Keys have their units.
   virtual std::vector<std::pair<std::string, int64_t>> counters() const {

@@ -186,13 +186,16 @@ sw_rt_status Exchange::timedOut(const std::vector<int> &absent) {
       "expected rank" + std::string(absent.size() > 1 ? "s " : " ") + ranks +
           " to join " + describe(envelope) + " within " + seconds +
           " s, but rank " + std::to_string(context.rank()) + " waited in vain" +
-          reasons);
+          reasons + onDevice());
+}
+
+std::string Exchange::onDevice() const {
+  const std::string call = context.device->unfinishedCall();
+  return call.empty() ? "" : "; its device is at " + call;
 }
 
 sw_rt_status Exchange::poisoned() {
-  return context.fail(context.transport->foundLoss() ? SW_RT_TIMEOUT
-                                                     : SW_RT_ABORTED,
-                      context.transport->poisonMessage());
+  return context.failPoisoned(describe(envelope) + onDevice());
 }
 
 std::string Exchange::describe(const Envelope &e) const {

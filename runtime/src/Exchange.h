@@ -48,6 +48,8 @@ public:
 private:
   sw_rt_status timedOut(const std::vector<int> &absent);
   sw_rt_status poisoned();
+  /// What the device has not ended, as an end of a message.
+  std::string onDevice() const;
   std::string describe(const Envelope &envelope) const;
 
   sw_rt_context &context;

@@ -4,83 +4,13 @@
 // Not a run on a GPU (FakeDriver.cpp).
 //
 //===----------------------------------------------------------------------===//
-#include <catch2/catch.hpp>
-#include <cuda.h>
-#include <nlohmann/json.hpp>
+#include "runtime/cts/cuda/BackendRun.h"
 
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
-#include <sys/wait.h>
-#include <unistd.h>
-
-using Json = nlohmann::json;
+using namespace shardwright::runtime::cts;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
 namespace {
-
-namespace fs = std::filesystem;
-
-const fs::path folder = fs::temp_directory_path() /
-                        ("shardwright-cuda-" + std::to_string(getpid()));
-
-struct Outcome {
-  int code;
-  std::string out, err;
-  double seconds;
-  std::vector<Json> lines() const {
-    std::vector<Json> result;
-    std::istringstream stream(out);
-    for (std::string line; std::getline(stream, line);)
-      if (!line.empty() && line[0] == '{')
-        result.push_back(Json::parse(line));
-    return result;
-  }
-};
-
-std::string slurp(const fs::path &path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-Outcome shell(const std::string &environment, const std::string &command) {
-  fs::create_directories(folder);
-  const auto start = std::chrono::steady_clock::now();
-  const int status = std::system(
-      ("env LD_LIBRARY_PATH=" SHARDWRIGHT_FAKE " CUDA_HOME= " + environment +
-       " " + command + " >" + (folder / "out").string() + " 2>" +
-       (folder / "err").string())
-          .c_str());
-  return {
-      WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(folder / "out"),
-      slurp(folder / "err"),
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-          .count()};
-}
-
-std::string data() {
-  const fs::path path = folder / "tokens.bin";
-  fs::create_directories(folder);
-  if (!fs::exists(path)) {
-    std::ofstream file(path, std::ios::binary);
-    for (int i = 0; i < 500; ++i) {
-      file.put(static_cast<char>(i * i % 37));
-      file.put(0);
-    }
-  }
-  return " --data " + path.string() + " ";
-}
-
-Outcome train(const std::string &environment, const std::string &plan,
-              const std::string &flags) {
-  return shell(environment, SHARDWRIGHT_TINY " " + plan + data() + flags);
-}
 
 /// One line on stderr, nothing on stdout.
 void refuses(const std::string &environment, int code, const std::string &text,
@@ -124,7 +54,7 @@ TEST_CASE("more ranks than GPUs are refused") {
 // Traced, so that every call is made: the tiny program's functions are the
 // host's and no recording holds them.
 TEST_CASE("the calls of a step train as the host does") {
-  const std::string trace = " --trace " + (folder / "trace.json").string();
+  const std::string trace = " --trace " + (folder() / "trace.json").string();
   const Outcome host =
       train("", "micro=2", "--steps 4 --json --lr 0.01" + trace);
   const Outcome device =
@@ -149,8 +79,7 @@ TEST_CASE("the calls of a step train as the host does") {
 // The tiny program's functions are the host's, so no recording holds them: the
 // numbers of recorded steps are the business of test/Execute.
 TEST_CASE("the second step is recorded and later ones replay it") {
-  const fs::path log = folder / "log";
-  fs::create_directories(folder);
+  const fs::path log = folder() / "log";
   fs::remove(log);
   const Outcome run =
       train("FAKE_LOG=" + log.string(), "device", "--steps 4 --json");
@@ -175,7 +104,7 @@ TEST_CASE("memory is predicted and checked before anything is taken") {
   // MiB each; 32 MiB of workspace; tokens and labels of 4 microbatches.
   const Outcome plenty = train(
       "FAKE_DEVICES=4", "dp=2,tp=2,device", "--steps 1 --json --trace " +
-                                                (folder / "t.json").string());
+                                                (folder() / "t.json").string());
   INFO(plenty.err);
   REQUIRE(plenty.code == 0);
   const Json ranks = plenty.lines().back()["summary"]["per_rank"];
@@ -231,7 +160,7 @@ TEST_CASE("the conformance suite of collectives passes in every order that "
 }
 
 TEST_CASE("ranks with a GPU each train as the host does, over NCCL") {
-  const std::string trace = " --trace " + (folder / "trace.json").string();
+  const std::string trace = " --trace " + (folder() / "trace.json").string();
   for (const std::string plan :
        {"dp=2", "dp=4,zero=1", "tp=2", "pp=2", "pp=2,1f1b", "pp=2,dp=2,tied",
         "pp=2,dp=2,tp=2,zero=1,1f1b"}) {
@@ -274,8 +203,7 @@ TEST_CASE("what NCCL says ends the job with the call and its ranks") {
 }
 
 TEST_CASE("a rank that stalls is named, and communicators are aborted") {
-  const fs::path log = folder / "abort-log";
-  fs::create_directories(folder);
+  const fs::path log = folder() / "abort-log";
   fs::remove(log);
   const Outcome run =
       train("FAKE_DEVICES=2 FAKE_LOG=" + log.string(),

@@ -6,8 +6,12 @@
 // ranks, in f64.
 //
 // FAKE_NCCL_VERSION; FAKE_NCCL_ERROR=N: a communicator fails on its own at its
-// Nth call (ncclRemoteError), which never ends; FAKE_NCCL_REFUSE: calls are
-// refused; FAKE_LOG gets the names of calls that end a communicator.
+// call number N (ncclRemoteError), which never ends; FAKE_NCCL_REFUSE: calls are
+// refused; FAKE_NCCL_STALL=N, FAKE_NCCL_DIE=N: the GPU of rank 1 of a communicator
+// never begins its call number N (FAKE_NCCL_STALL_DIES=S: until its process is
+// killed after S seconds), or its process is killed there;
+// FAKE_NCCL_DIE_EARLY: it is killed before it joins. FAKE_LOG gets the names of
+// calls that end a communicator.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/cts/cuda/FakeClique.h"
@@ -17,6 +21,8 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstring>
 
 using namespace shardwright::runtime::cts;
@@ -107,6 +113,8 @@ struct ncclComm {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 /// One call of one rank; may be run again when it was done.
 class Operation {
 public:
@@ -117,10 +125,20 @@ public:
     if (clique->isAborted())
       return true;
     if (!isIn) {
-      number = comm->calls++;
-      const int64_t failing = fakeSetting("FAKE_NCCL_ERROR", -1);
-      if (failing >= 0 && number == static_cast<uint64_t>(failing))
+      const auto is = [&](const char *setting) {
+        return fakeSetting(setting, -1) == static_cast<int64_t>(comm->calls);
+      };
+      if (comm->rank == 1 && is("FAKE_NCCL_STALL")) {
+        const int64_t life = fakeSetting("FAKE_NCCL_STALL_DIES", 0);
+        if (life > 0 && Clock::now() > asked + std::chrono::seconds(life))
+          std::raise(SIGKILL);
+        return false;
+      }
+      if (comm->rank == 1 && is("FAKE_NCCL_DIE"))
+        std::raise(SIGKILL);
+      if (is("FAKE_NCCL_ERROR"))
         clique->fail();
+      number = comm->calls++;
       handIn();
       isIn = true;
     }
@@ -182,6 +200,7 @@ private:
   NcclCall call;
   bool isIn = false;
   uint64_t number = 0;
+  const Clock::time_point asked = Clock::now();
 };
 
 /// Between ncclGroupStart and ncclGroupEnd.
@@ -244,6 +263,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks,
   std::memcpy(&number, &id, sizeof(number));
   if (config->blocking != 0 || rank < 0 || rank >= ranks || number == 0)
     return ncclInvalidArgument;
+  if (rank == 1 && fakeSetting("FAKE_NCCL_DIE_EARLY", 0))
+    std::raise(SIGKILL);
   *comm = new ncclComm{fakeClique(number), rank, ranks};
   (*comm)->clique->join(rank, ranks);
   return ncclInProgress;

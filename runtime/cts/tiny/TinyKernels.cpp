@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <limits>
 #include <thread>
 
@@ -64,6 +65,8 @@ template <typename T> struct Functions {
       return;
     if (fault == "stall")
       std::this_thread::sleep_for(std::chrono::seconds(60));
+    if (fault == "die")
+      std::raise(SIGKILL);
     if (fault == "canary")
       frame->base[SW_RT_BASE_WORKSPACE][-1] = 0;
     if (fault == "mismatch") {

@@ -304,6 +304,13 @@ std::vector<std::pair<std::string, int64_t>> CudaDevice::counters() const {
           {"beside_arena_measured_bytes", measured}};
 }
 
+std::string CudaDevice::underWay() {
+  const std::string call = collectives.unfinished();
+  if (!call.empty())
+    return call;
+  return recorded ? "the recorded step" : "its work";
+}
+
 sw_rt_status CudaDevice::wait() {
   if (context.status != SW_RT_OK)
     return SW_RT_ABORTED;
@@ -320,8 +327,7 @@ sw_rt_status CudaDevice::wait() {
       if (sw_rt_status status = collectives.checkAsync())
         return status;
       if (context.transport->isPoisoned()) {
-        const sw_rt_status status =
-            context.fail(SW_RT_ABORTED, context.transport->poisonMessage());
+        const sw_rt_status status = context.failPoisoned(underWay());
         collectives.abort();
         return status;
       }
@@ -336,11 +342,8 @@ sw_rt_status CudaDevice::wait() {
   }
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%g", context.timeoutSeconds);
-  std::string what = collectives.unfinished();
-  if (what.empty())
-    what = recorded ? "the recorded step" : "its work";
   const sw_rt_status status = context.fail(
-      SW_RT_TIMEOUT, "expected " + what + " to end within " + seconds +
+      SW_RT_TIMEOUT, "expected " + underWay() + " to end within " + seconds +
                          " s, but '" + gpu.getName() + "' of rank " +
                          std::to_string(context.rank()) + " is still at work");
   collectives.abort();

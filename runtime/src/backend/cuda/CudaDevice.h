@@ -59,11 +59,14 @@ public:
   sw_rt_status endRecording() override;
   sw_rt_status replay() override;
   sw_rt_status wait() override;
+  std::string unfinishedCall() override { return collectives.unfinished(); }
 
   std::vector<std::pair<std::string, int64_t>> counters() const override;
 
 private:
   bool fits(sw_rt_status &failure, std::string &why);
+  /// What wait() waits for, in words.
+  std::string underWay();
 
   sw_rt_context &context;
   const sw_rt_program *program;

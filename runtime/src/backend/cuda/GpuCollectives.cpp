@@ -66,13 +66,17 @@ sw_rt_status GpuCollectives::check(ncclResult_t result, const char *call,
                                    Channel &channel) {
   if (result == ncclSuccess)
     return SW_RT_OK;
+  return failed(result, call, channel,
+                (channel.last.empty() ? "its communicator" : channel.last) +
+                    " of " + channel.ranks);
+}
+
+sw_rt_status GpuCollectives::failed(ncclResult_t result, const char *call,
+                                    Channel &channel, const std::string &what) {
   const char *last = nccl->ncclGetLastError(channel.communicator);
   const std::string more = last && *last ? std::string(": ") + last : "";
-  const std::string what =
-      channel.last.empty() ? "its communicator" : channel.last;
   const sw_rt_status status = context.fail(
-      SW_RT_TIMEOUT, "expected " + what + " of " + channel.ranks +
-                         " to work, but NCCL on rank " +
+      SW_RT_TIMEOUT, "expected " + what + " to work, but NCCL on rank " +
                          std::to_string(context.rank()) + " says " + call +
                          ": " + nccl->ncclGetErrorString(result) + more);
   abort();
@@ -92,7 +96,7 @@ sw_rt_status GpuCollectives::settle(ncclResult_t result, const char *call,
       return check(state, call, channel);
     if (context.transport->isPoisoned()) {
       const sw_rt_status status =
-          context.fail(SW_RT_ABORTED, context.transport->poisonMessage());
+          context.failPoisoned(std::string(call) + " of " + channel.ranks);
       abort();
       return status;
     }
@@ -327,14 +331,15 @@ void GpuCollectives::remember(Channel &channel) {
     return; // a message will know less
   }
   if (driver.cuEventRecord(event, channel.stream) == CUDA_SUCCESS)
-    inFlight.push_back({channel.last + " of " + channel.ranks, event});
+    inFlight.push_back({&channel, channel.last + " of " + channel.ranks, event});
   else
     spare.push_back(event);
 }
 
-std::string GpuCollectives::unfinished() {
+std::string GpuCollectives::unfinished(const Channel *channel) {
   for (const InFlight &call : inFlight)
-    if (gpu.getDriver().cuEventQuery(call.event) == CUDA_ERROR_NOT_READY)
+    if ((!channel || call.channel == channel) &&
+        gpu.getDriver().cuEventQuery(call.event) == CUDA_ERROR_NOT_READY)
       return call.what;
   return {};
 }
@@ -350,9 +355,9 @@ sw_rt_status GpuCollectives::checkAsync() {
       state = asked;
     if (state == ncclSuccess || state == ncclInProgress)
       continue;
-    if (const std::string what = unfinished(); !what.empty())
-      channel.last = what;
-    return check(state, "an asynchronous error", channel);
+    const std::string what = unfinished(&channel);
+    return what.empty() ? check(state, "an asynchronous error", channel)
+                        : failed(state, "an asynchronous error", channel, what);
   }
   return SW_RT_OK;
 }

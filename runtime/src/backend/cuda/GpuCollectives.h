@@ -45,7 +45,7 @@ public:
   /// SW_RT_OK, or the poison of a communicator that failed on its own.
   sw_rt_status checkAsync();
   /// The oldest call that has not ended, in words; "" if all have.
-  std::string unfinished();
+  std::string unfinished() { return unfinished(nullptr); }
   /// Ends all communicators at once, also those with calls in flight.
   void abort();
 
@@ -58,12 +58,18 @@ private:
     std::string last; ///< newest call, in words
   };
   struct InFlight {
+    const Channel *channel;
     std::string what;
     CUevent event;
   };
   Channel *channelOf(const std::vector<int> &members, int me, bool directed);
   sw_rt_status open(Channel &channel, const std::vector<int> &members, int me);
   sw_rt_status check(ncclResult_t result, const char *call, Channel &channel);
+  /// Fails with `what`, which did not work, and aborts.
+  sw_rt_status failed(ncclResult_t result, const char *call, Channel &channel,
+                      const std::string &what);
+  /// Of one channel, or of all.
+  std::string unfinished(const Channel *channel);
   /// Waits, with the deadline, until a non-blocking call has been taken.
   sw_rt_status settle(ncclResult_t result, const char *call, Channel &channel);
   sw_rt_status enqueue(const CollectiveCall &call, Channel &channel,

@@ -13,9 +13,10 @@
 namespace shardwright::runtime {
 namespace {
 
-/// On the control connections: a kind, then for a poison its length and text.
+/// On the control connections: a kind, then for a poison the rank that is gone
+/// (-1 if that is not the reason), its length and its text.
 constexpr char farewell = 'F', poisonKind = 'P';
-constexpr size_t poisonHead = 1 + sizeof(uint32_t);
+constexpr size_t poisonHead = 1 + sizeof(int32_t) + sizeof(uint32_t);
 constexpr int64_t pieceBytes = 1 << 18;
 
 bool wouldBlock() {
@@ -54,12 +55,17 @@ void SocketTransport::lost(int rank) {
   peer.saidFarewell = true; // once is enough
   if (listens)
     listen(rank);
-  peer.isLost = true;
-  if (!poison("expected rank " + std::to_string(rank) +
-              " to stay until the end, but its connection to rank " +
-              std::to_string(getRank()) + " closed"))
-    return;
-  // All that are left see it: the lowest of them reports.
+  end("expected rank " + std::to_string(rank) +
+          " to stay until the end, but its connection to rank " +
+          std::to_string(getRank()) + " closed",
+      rank);
+}
+
+/// All that are left see it or are told: the lowest of them reports.
+void SocketTransport::learnLoss(int rank) {
+  if (rank == getRank())
+    return; // the others think so; they report
+  peers[static_cast<size_t>(rank)].isLost = true;
   reportsLoss = true;
   for (int lower = 0; lower < getRank(); ++lower)
     reportsLoss = reportsLoss && peers[static_cast<size_t>(lower)].isLost;
@@ -94,12 +100,16 @@ void SocketTransport::listen(int rank) {
   }
   if (peer.heard.size() < poisonHead || poisoned)
     return;
+  int32_t gone = -1;
   uint32_t length = 0;
-  std::memcpy(&length, peer.heard.data() + 1, sizeof(length));
+  std::memcpy(&gone, peer.heard.data() + 1, sizeof(gone));
+  std::memcpy(&length, peer.heard.data() + 1 + sizeof(gone), sizeof(length));
   if (peer.heard.size() < poisonHead + length)
     return;
   poisoned = true;
   message = peer.heard.substr(poisonHead, length);
+  if (gone >= 0 && gone < getSize())
+    learnLoss(gone);
 }
 
 bool SocketTransport::isPoisoned() {
@@ -109,13 +119,19 @@ bool SocketTransport::isPoisoned() {
   return poisoned;
 }
 
-bool SocketTransport::poison(const std::string &text) {
+bool SocketTransport::poison(const std::string &text) { return end(text, -1); }
+
+bool SocketTransport::end(const std::string &text, int gone) {
   if (isPoisoned())
     return false;
+  if (gone >= 0)
+    learnLoss(gone);
   poisoned = true;
   message = text.substr(0, 2000); // fits any socket's buffer
   std::string packet(1, poisonKind);
+  const int32_t rank = gone;
   const uint32_t length = static_cast<uint32_t>(message.size());
+  packet.append(reinterpret_cast<const char *>(&rank), sizeof(rank));
   packet.append(reinterpret_cast<const char *>(&length), sizeof(length));
   packet += message;
   for (Peer &peer : peers)

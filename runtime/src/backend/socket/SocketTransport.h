@@ -62,6 +62,9 @@ private:
   void readHeader(int rank);
   void listen(int rank);
   void lost(int rank);
+  void learnLoss(int rank);
+  /// poison(); `gone` is the rank whose loss is the reason, or -1.
+  bool end(const std::string &text, int gone);
 
   std::vector<Peer> peers;
   std::vector<char> bounce; ///< a piece that a reduction reads from
