@@ -89,6 +89,7 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind, Recompute policy,
   // their peers: gathers and scatters of one NVLink domain alone (Transformer
   // Engine's user buffers: NVIDIA/TransformerEngine issues 746 and 1071).
   const bool besideProducts = profile.overlapForwardTensor && plan.sp &&
+                              hardware.fabric.links == NodeLinks::NvLink &&
                               hardware.ranksPerNode() % plan.tp == 0;
   layer.forwardCommunication =
       besideProducts
@@ -102,9 +103,8 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind, Recompute policy,
   const FunctionTime &data = time.dataGrad, &weight = time.weightGrad;
   const Seconds weightCollectives = weight.finishes + weight.gathers;
   layer.backwardCommunication =
-      (besideProducts
-           ? exposedTime(hardware, data.gathers, data.products)
-           : data.gathers) +
+      (besideProducts ? exposedTime(hardware, data.gathers, data.products)
+                      : data.gathers) +
       (profile.overlapDataGradient
            ? exposedTime(hardware, data.finishes, weight.products)
            : data.finishes) +

@@ -27,6 +27,7 @@ Placement placementOf(const Plan &plan, const Hardware &hardware,
       size *= plan.mesh[--axis].size;
     const int64_t reach = std::min(checkedMul(size, stride), perNode);
     at.perNode *= std::min(size, ceilDiv(reach, stride));
+    at.reach = std::max(at.reach, size > 1 ? reach : 1);
     stride *= size;
   }
   at.nodes = ceilDiv(at.ranks, at.perNode);

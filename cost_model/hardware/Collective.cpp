@@ -27,8 +27,9 @@ constexpr double kNvlsEfficiency[4] = {0, 0, 0.85, 0.74};
 // Latencies in microseconds, by protocol LL, LL128, Simple.
 constexpr double kTreeBase[3] = {6.8, 14, 8.4};
 constexpr double kRingBase[3] = {6.6, 14, 8.4};
-constexpr double kTreeLinkHop[3] = {0.6, 1.25, 4.0};
-constexpr double kRingLinkHop[3] = {0.6, 1.9, 3.4};
+// Hops by NodeLinks.
+constexpr double kTreeLinkHop[2][3] = {{0.6, 1.25, 4.0}, {1.0, 1.9, 4.0}};
+constexpr double kRingLinkHop[2][3] = {{0.6, 1.9, 3.4}, {1.0, 2.5, 5.7}};
 constexpr double kTreeNetHop[3] = {5.0, 8.5, 14};
 constexpr double kRingNetHop[3] = {2.7, 4.0, 14};
 constexpr double kNvlsLinkHop = 25, kNvlsTreeNetHop = 20.9;
@@ -50,6 +51,11 @@ struct Question {
   double intra, inter; ///< GB/s of a whole ring, inside and between nodes
   int64_t steps;       ///< of a ring
 };
+
+/// Row of the tables of hops.
+int linksRow(const CollectiveFabric &fabric) {
+  return static_cast<int>(fabric.links);
+}
 
 /// Column of the tables.
 int column(const Placement &at) {
@@ -74,7 +80,7 @@ double ringTime(const Question &q, Protocol protocol) {
   const int64_t perRound = q.collective == Collective::AllReduce ? 2 : 1;
   const int64_t netSteps = q.at.nodes == 1 ? 0 : perRound * (q.at.nodes - 1);
   // A ring over nodes with one rank each has no link inside a node.
-  double hop = kRingLinkHop[p];
+  double hop = kRingLinkHop[linksRow(q.fabric)][p];
   if (q.at.nodes > 1)
     hop = std::max(hop, protocol == Protocol::Simple ? 3.0 : 1.0);
   const double netHop = q.at.perNode == 1 ? kTreeNetHop[p] : kRingNetHop[p];
@@ -112,9 +118,9 @@ double treeTime(const Question &q, Protocol protocol) {
   const double rate = bus * 0.5 * correction;
   const double depth = std::floor(std::log2(static_cast<double>(q.at.nodes)));
   const double latency =
-      kTreeBase[p] +
-      2 * (static_cast<double>(q.at.perNode - 1) * kTreeLinkHop[p] +
-           depth * kTreeNetHop[p]);
+      kTreeBase[p] + 2 * (static_cast<double>(q.at.perNode - 1) *
+                              kTreeLinkHop[linksRow(q.fabric)][p] +
+                          depth * kTreeNetHop[p]);
   return latency * kMicro + q.bytes / (rate * kGiga);
 }
 
@@ -165,14 +171,28 @@ double networkRate(const Hardware &hardware, const Placement &at) {
   return rate / kGiga;
 }
 
-// All-to-all inside a node: share of a link's rate that large messages reach,
-// and the floor, by architecture as above: 8 A100 203 of 300 GB/s and 13 us, 8
-// H100 315 of 450 and 8 us, 8 B200 563 of 900 and 11 us; the message at which a
-// part of that is lost: nccl-tests rows of ai-dynamo/aiconfigurator commit
-// 095f58a, nccl_perf tables.
+/// GB/s of all channels of a ring inside a node.
+double nodeRate(const CollectiveFabric &fabric, const Placement &at) {
+  // A placement that does not say how far it reaches counts as far.
+  if (at.perNode > 1 && at.perNode <= at.reach &&
+      at.reach <= fabric.switchRanks)
+    return fabric.switchBandwidth.count() / kGiga;
+  return static_cast<double>(fabric.ringChannels) *
+         fabric.channelBandwidth.count() / kGiga;
+}
+
+// All-to-all inside a node of NVLink: share of a link's rate that large
+// messages reach, and the floor, by architecture as above: 8 A100 203 of 300
+// GB/s and 13 us, 8 H100 315 of 450 and 8 us, 8 B200 563 of 900 and 11 us; the
+// message at which a part of that is lost: nccl-tests rows of
+// ai-dynamo/aiconfigurator commit 095f58a, nccl_perf tables.
 constexpr double kExchangeFraction[4] = {0.68, 0.68, 0.70, 0.63};
 constexpr double kExchangeFloor[4] = {13, 13, 8, 11};
 constexpr double kExchangeRamp = 12e6;
+// Of PCIe: share of a ring's rate; 4 RTX PRO 6000 24.2 and 8 18.4 of 24.6 GB/s
+// and 9 us, same tables.
+constexpr double kPcieExchangeFraction = 0.85;
+constexpr double kPcieExchangeFloor = 9;
 
 /// Different ones among `places` that `copies` independent draws hit, over the
 /// copies.
@@ -191,8 +211,13 @@ CollectiveTime exchange(const Hardware &hardware, Bytes payload,
   const double bytes = static_cast<double>(payload.count());
   const double ranks = static_cast<double>(at.ranks);
   const double perNode = static_cast<double>(at.perNode);
-  const double ramp = 1 + kExchangeRamp / (bytes + kExchangeRamp);
-  const double link = hardware.levels.front().bandwidth.count();
+  const bool pcie = fabric.links == NodeLinks::Pcie;
+  const double slow = pcie ? fabric.rampBytes : kExchangeRamp;
+  const double ramp = 1 + slow / (bytes + slow);
+  const double link =
+      pcie
+          ? nodeRate(fabric, at) * kGiga * kPcieExchangeFraction
+          : hardware.levels.front().bandwidth.count() * kExchangeFraction[arch];
   double inside = bytes * (perNode - 1) / ranks;
   double outside = bytes * (ranks - perNode) / ranks;
   if (oncePerNode) {
@@ -201,8 +226,8 @@ CollectiveTime exchange(const Hardware &hardware, Bytes payload,
     outside *= distinctShare(nodes, copies);
     inside = bytes * (perNode - 1) / perNode * distinctShare(ranks, copies);
   }
-  double time = inside / (link * kExchangeFraction[arch]) * ramp;
-  double floor = kExchangeFloor[arch] * kMicro;
+  double time = inside / link * ramp;
+  double floor = (pcie ? kPcieExchangeFloor : kExchangeFloor[arch]) * kMicro;
   if (at.nodes > 1) {
     const double nic = networkRate(hardware, at) * kGiga / perNode;
     time = std::max(time, outside / nic);
@@ -259,6 +284,7 @@ Placement placeGroup(int64_t ranks, int64_t stride, int64_t ranksPerNode) {
   at.ranks = ranks;
   const int64_t reach = std::min(checkedMul(ranks, stride), ranksPerNode);
   at.perNode = std::min(ranks, ceilDiv(reach, stride));
+  at.reach = reach;
   at.nodes = ceilDiv(ranks, at.perNode);
   at.sharing =
       at.nodes == 1 ? 1 : std::max<int64_t>(1, ranksPerNode / at.perNode);
@@ -284,8 +310,7 @@ CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
                           collective,
                           total,
                           at,
-                          static_cast<double>(fabric.ringChannels) *
-                              fabric.channelBandwidth.count() / kGiga,
+                          nodeRate(fabric, at),
                           networkRate(hardware, at),
                           (reduce ? 2 : 1) * (at.ranks - 1)};
 
@@ -300,6 +325,8 @@ CollectiveTime priceCollective(const Hardware &hardware, Collective collective,
     }
   };
   for (Protocol protocol : {Protocol::Ll, Protocol::Ll128, Protocol::Simple}) {
+    if (protocol == Protocol::Ll128 && fabric.links == NodeLinks::Pcie)
+      continue; // NCCL stores 128 bytes at once over NVLink alone
     consider(ringTime(question, protocol), Algorithm::Ring, protocol);
     if (reduce)
       consider(treeTime(question, protocol), Algorithm::Tree, protocol);

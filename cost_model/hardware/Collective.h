@@ -22,15 +22,19 @@ struct Placement {
   int64_t perNode = 1; ///< members on one node
   int64_t nodes = 1;
   int64_t sharing = 1; ///< groups of the same kind that use a node's NICs
+  /// Ranks of a node from the first member to the last one, both included or
+  /// rounded up to the stride.
+  int64_t reach = 1;
   bool operator==(const Placement &) const = default;
 };
 
 /// A group of `ranks` members, `stride` ranks apart, on nodes of
 /// `ranksPerNode`. The other ranks of the nodes are in groups of the same kind
 /// that communicate at the same time.
-///   nodes of 8, stride 1, 8 ranks:  8 per node, 1 node,  1 sharing
-///   nodes of 8, stride 8, 4 ranks:  1 per node, 4 nodes, 8 sharing
-///   nodes of 8, stride 2, 16 ranks: 4 per node, 4 nodes, 2 sharing
+///   nodes of 8, stride 1, 8 ranks:  8 per node, 1 node,  1 sharing, reach 8
+///   nodes of 8, stride 8, 4 ranks:  1 per node, 4 nodes, 8 sharing, reach 8
+///   nodes of 8, stride 2, 16 ranks: 4 per node, 4 nodes, 2 sharing, reach 8
+///   nodes of 8, stride 2, 2 ranks:  2 per node, 1 node,  1 sharing, reach 4
 Placement placeGroup(int64_t ranks, int64_t stride, int64_t ranksPerNode);
 
 enum class Algorithm { None, Ring, Tree, Nvls, NvlsTree, Direct };

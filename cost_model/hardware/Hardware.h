@@ -103,13 +103,21 @@ enum class CollectiveModel {
   SharedMemory, ///< ranks in order read each other's memory (host backend)
 };
 
+/// What carries bytes between the devices of a node.
+enum class NodeLinks { NvLink, Pcie };
+
 /// What NCCL finds on a node, and how its tuner's times relate to real ones.
 struct CollectiveFabric {
   CollectiveModel model = CollectiveModel::Nccl;
   int architecture =
       1; ///< row of NCCL's tables: 0 Volta 1 Ampere 2 Hopper 3 Blackwell
+  NodeLinks links = NodeLinks::NvLink;
   int64_t ringChannels = 1;
   BytesPerSecond channelBandwidth;     ///< per ring channel, inside a node
+  /// Neighbours behind one PCIe switch, and the rate of a ring that stays there;
+  /// 1: each device has a port of its own.
+  int64_t switchRanks = 1;
+  BytesPerSecond switchBandwidth;
   int64_t nvlsChannels = 0;            ///< 0: no NVLS
   BytesPerSecond nvlsIntra, nvlsInter; ///< per NVLS channel
   double wireFraction = 1; ///< measured large-message rate / graph rate

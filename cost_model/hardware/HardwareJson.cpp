@@ -143,6 +143,21 @@ void readFabric(JsonObject object, CollectiveFabric &fabric) {
       object.complain("/architecture", "expected volta, ampere, hopper or "
                                        "blackwell, but got '" +
                                            architecture + "'");
+    if (object.has("links")) {
+      const std::string links = object.string("links");
+      if (links == "pcie")
+        fabric.links = NodeLinks::Pcie;
+      else if (links != "nvlink")
+        object.complain("/links",
+                        "expected nvlink or pcie, but got '" + links + "'");
+    }
+    if (object.has("switch")) {
+      JsonObject behind = object.child("switch");
+      fabric.switchRanks = behind.integer("ranks", 2);
+      fabric.switchBandwidth =
+          BytesPerSecond(behind.number("bytes_per_second", 1));
+      behind.finish();
+    }
     fabric.ringChannels = object.integer("ring_channels", 1);
     fabric.channelBandwidth =
         BytesPerSecond(object.number("channel_bytes_per_second", 1));

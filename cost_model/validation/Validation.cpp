@@ -246,6 +246,8 @@ const char *clusterOfGpu(std::string_view gpu) {
     return "hgx-a800";
   if (starts("H800"))
     return "hgx-h800";
+  if (starts("RTX PRO 6000"))
+    return "rtx-pro-6000";
   return nullptr;
 }
 

@@ -22,12 +22,13 @@ double microseconds(const Hardware &hardware, Collective collective,
 } // namespace
 
 TEST_CASE("groups are placed by stride") {
-  CHECK(placeGroup(8, 1, 8) == Placement{8, 8, 1, 1});
-  CHECK(placeGroup(4, 8, 8) == Placement{4, 1, 4, 8});
-  CHECK(placeGroup(16, 2, 8) == Placement{16, 4, 4, 2});
-  CHECK(placeGroup(2, 4, 8) == Placement{2, 2, 1, 1});
-  CHECK(placeGroup(16, 1, 8) == Placement{16, 8, 2, 1});
-  CHECK(placeGroup(1, 64, 8) == Placement{1, 1, 1, 1});
+  CHECK(placeGroup(8, 1, 8) == Placement{8, 8, 1, 1, 8});
+  CHECK(placeGroup(4, 8, 8) == Placement{4, 1, 4, 8, 8});
+  CHECK(placeGroup(16, 2, 8) == Placement{16, 4, 4, 2, 8});
+  CHECK(placeGroup(2, 4, 8) == Placement{2, 2, 1, 1, 8});
+  CHECK(placeGroup(2, 2, 8) == Placement{2, 2, 1, 1, 4});
+  CHECK(placeGroup(16, 1, 8) == Placement{16, 8, 2, 1, 8});
+  CHECK(placeGroup(1, 64, 8).ranks == 1);
 }
 
 TEST_CASE("nothing to do takes no time") {
@@ -57,6 +58,37 @@ TEST_CASE("a large ring all-reduce on one A100 node, by hand") {
         Approx((wire + 56e-6) / 0.90 + ramp + 6e-6).epsilon(1e-9));
 }
 
+TEST_CASE("a box of PCIe alone: its ring, its switches, no LL128") {
+  const Hardware hardware = shipped("rtx-pro-6000");
+  // NCCL's latencies of PCIe, by hand: 2 * 7 hops of 1 us beside the base 6.6,
+  // and a floor of 1 us; 1 KiB at half of the ring's 24.6 GB/s.
+  const CollectiveTime small = priceCollective(
+      hardware, Collective::AllReduce, Bytes(1024), placeGroup(8, 1, 8));
+  CHECK(small.protocol == Protocol::Ll);
+  CHECK(small.time.count() ==
+        Approx(21.6e-6 + 1.75 * 1024 / 12.3e9).epsilon(0.02));
+  for (int64_t bytes = 1024; bytes <= int64_t(1) << 30; bytes *= 2)
+    for (int64_t ranks : {2, 4, 8})
+      for (Collective collective :
+           {Collective::AllReduce, Collective::AllGather,
+            Collective::ReduceScatter})
+        CHECK(priceCollective(hardware, collective, Bytes(bytes),
+                              placeGroup(ranks, 1, 8))
+                  .protocol != Protocol::Ll128);
+  // Neighbours behind a switch have a faster ring than two that are not, and
+  // those the one of all eight.
+  const auto rate = [&](int64_t ranks, int64_t stride) {
+    const Seconds time =
+        collectiveTime(hardware, Collective::AllReduce, Bytes(1 << 30),
+                       placeGroup(ranks, stride, 8));
+    return wireBytes(Collective::AllReduce, Bytes(1 << 30), ranks) /
+           time.count() / 1e9;
+  };
+  CHECK(rate(2, 1) == Approx(38).epsilon(0.02));
+  CHECK(rate(2, 4) == Approx(24.6).epsilon(0.02));
+  CHECK(rate(8, 1) == Approx(24.6).epsilon(0.02));
+}
+
 TEST_CASE("small messages take a low-latency protocol, large ones NVLS") {
   const Hardware hardware = shipped("dgx-h100");
   const Placement node{8, 8, 1, 1};
@@ -77,14 +109,12 @@ TEST_CASE("a forced algorithm is the one priced, or none") {
     return priceCollective(shipped(cluster), Collective::AllReduce, bytes, node,
                            only);
   };
-  const CollectiveTime nvls =
-      forced("dgx-h100", Bytes(1024), Algorithm::Nvls);
+  const CollectiveTime nvls = forced("dgx-h100", Bytes(1024), Algorithm::Nvls);
   CHECK(nvls.algorithm == Algorithm::Nvls);
   // Its latency of 25 us is why NCCL does not choose it for small messages.
   CHECK(nvls.time > Seconds(25e-6));
-  CHECK(nvls.time >
-        collectiveTime(shipped("dgx-h100"), Collective::AllReduce, Bytes(1024),
-                       node));
+  CHECK(nvls.time > collectiveTime(shipped("dgx-h100"), Collective::AllReduce,
+                                   Bytes(1024), node));
   CHECK(forced("dgx-h100", Bytes(1 << 28), Algorithm::Ring).algorithm ==
         Algorithm::Ring);
   // A100 has no NVLS.

@@ -33,7 +33,7 @@ TEST_CASE("every shipped cluster is read and has nodes of whole sizes") {
         std::vector<std::string>{"dgx-a100", "dgx-a100-40gb", "dgx-b200",
                                  "dgx-b300", "dgx-h100", "dgx-h200",
                                  "gb200-nvl72", "gb300-nvl72", "hgx-a800",
-                                 "hgx-h800", "host"});
+                                 "hgx-h800", "host", "rtx-pro-6000"});
   for (const std::string &name : shippedHardwareNames()) {
     const Hardware hardware = shipped(name);
     CHECK(hardware.name == name);
