@@ -27,6 +27,9 @@ public:
         // Neighbours are often alike.
         const bool same = last && *last == own;
         chunkWork.push_back(same ? chunkWork.back() : workOf(own));
+        if (!same && profile.exchangeBesideOther && !runsBeside(plan.schedule))
+          exchangeBesideOther(chunkWork.back(), hardware, plan.microbatches(),
+                              plan.pp);
         last = &own;
         if (const double speed = speedOf(stage); speed != 1) {
           slowDown(chunkWork.back(), speed);

@@ -240,6 +240,8 @@ private:
     const Op &op = function.ops[index];
     if (!isNarrow(op) || isGradientOfParameter(op.results[0]))
       return Seconds(0);
+    if (op.space.kernel == KernelClass::GroupedGemm && comesFused(op.operands[0]))
+      return Seconds(0);
     const double elements =
         static_cast<double>(operandBytes(index, 0).count()) /
         static_cast<double>(byteWidth(plan.dtypes.compute));
@@ -247,6 +249,16 @@ private:
                       memoryTime(device, KernelClass::Elementwise,
                                  Bytes(static_cast<int64_t>(
                                      elements * kQuantizeBytes))));
+  }
+  /// Whether `op` is an activation, or the gradient of one, that the product
+  /// before it does as it writes.
+  bool isFusedActivation(const Op &op) const {
+    return profile.groupedProductsFuse && isOfExperts(op) &&
+           op.space.kernel == KernelClass::Elementwise && !addsProducts(op);
+  }
+  bool comesFused(ValueId value) const {
+    return producer[value] >= 0 &&
+           isFusedActivation(function.ops[static_cast<size_t>(producer[value])]);
   }
   /// Whether a product adds its result to the gradient buffer itself.
   bool accumulates(size_t index) const {
@@ -407,6 +419,12 @@ private:
     const Op &op = function.ops[index];
     if (accumulatesProducts(op))
       return Seconds(0);
+    if (isFusedActivation(op)) { // only what it writes is left
+      Bytes written(0);
+      for (size_t i = 0; i < op.results.size(); ++i)
+        written += resultBytes(index, i);
+      return memoryTime(device, op.space.kernel, written);
+    }
     if (const EagerTraffic *eager = eagerTraffic(op)) {
       double perElement = backward ? eager->backward : eager->forward;
       if (op.space.kernel == KernelClass::CrossEntropy) {

@@ -124,6 +124,20 @@ void slowDown(StageWork &own, double speed) {
       *time = (1 / speed) * *time;
 }
 
+void exchangeBesideOther(StageWork &own, const Hardware &hardware,
+                         int64_t microbatches, int64_t stages) {
+  LayerProfile &layers = own.layers;
+  const double alone = std::min(1.0, static_cast<double>(stages) /
+                                         static_cast<double>(microbatches));
+  const auto shown = [&](Seconds exchange, Seconds cover) {
+    return alone * exchange +
+           (1 - alone) * exposedTime(hardware, exchange, cover);
+  };
+  layers.forwardExchange =
+      shown(layers.forwardExchange, layers.dataGrad + layers.weightGrad);
+  layers.backwardExchange = shown(layers.backwardExchange, layers.forward);
+}
+
 void addLayers(StageWork &sum, LayerProfile &part, const LayerProfile &layer,
                const ParameterBlock &block, const BlockTimes &times,
                int64_t count) {

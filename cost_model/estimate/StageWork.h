@@ -42,6 +42,12 @@ struct StageWork {
 void accumulate(LayerProfile &sum, const LayerProfile &layer, int64_t count);
 /// Makes compute take 1 / speed.
 void slowDown(StageWork &own, double speed);
+/// Leaves of the exchanges of a chunk's layers what shows, if they run beside the
+/// other pass of another microbatch (Profile::exchangeBesideOther): all in the
+/// first forward and the last backward pass of a pipeline of `stages` ranks, which
+/// have no other beside them.
+void exchangeBesideOther(StageWork &own, const Hardware &hardware,
+                         int64_t microbatches, int64_t stages);
 /// Adds what another chunk of the same rank does.
 void accumulate(StageWork &sum, const StageWork &chunk);
 /// Adds `count` layers whose parameters are `block`, timed `times`; `part` is

@@ -152,6 +152,14 @@ struct Profile {
   bool exchangeOncePerNode = false;
   /// Rows are put in order by the kernels of the exchange (HybridEP).
   bool exchangePermutes = false;
+  /// Exchanges of a microbatch's forward pass run beside the backward pass of the
+  /// one before it, and theirs beside its forward pass. Chosen per run; no profile
+  /// file sets it.
+  bool exchangeBesideOther = false;
+  /// Activations between grouped products, and the quantizing of what they and
+  /// their gradients give to the next product, are done in the kernels of the
+  /// products (fused grouped MLP). Chosen per run; no profile file sets it.
+  bool groupedProductsFuse = false;
 
   DTypes dtypes; ///< of 16-bit training; f16 or bf16 as the run says
 };

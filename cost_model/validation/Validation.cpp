@@ -137,6 +137,17 @@ GraphCapture graphsOf(const std::string &text) {
   return scope == "full_iteration" ? GraphCapture::Whole : GraphCapture::Layers;
 }
 
+/// Whether grouped products quantize and activate in their own kernels, and
+/// exchanges run beside the other microbatch. Where a row does not say: of
+/// experts, Megatron-Bridge captures a whole step only with the fused grouped
+/// MLP, as nothing else runs without the host learning how many rows there are,
+/// and its recipes that do overlap exchanges too (scripts/performance: configs,
+/// utils/overrides.py).
+bool isWholeExpertStep(const ValidationRow &row) {
+  return row.model.experts > 0 && row.framework == "megatron-core" &&
+         graphsOf(row.cudaGraph) == GraphCapture::Whole;
+}
+
 std::string configurationOf(const ValidationRow &row) {
   std::ostringstream text;
   text << row.model.layers << '/' << row.model.hidden << '/' << row.model.ffn
@@ -363,6 +374,9 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   result.profile.exchangeOncePerNode =
       dispatcher == "deepep" || dispatcher == "hybridep";
   result.profile.exchangePermutes = dispatcher == "hybridep";
+  result.profile.groupedProductsFuse = isWholeExpertStep(row);
+  result.profile.exchangeBesideOther =
+      row.exchangeOverlap.value_or(isWholeExpertStep(row));
   if (row.transferOverlap)
     result.profile.overlapTransfers = *row.transferOverlap;
 

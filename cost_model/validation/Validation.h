@@ -50,7 +50,8 @@ struct ValidationRow {
   std::string memoryKind, cudaGraph, fp8Recipe, recomputeText;
   std::string routing; ///< balanced: forced; natural; empty: not stated
   int64_t softwareYear = 0;
-  std::optional<bool> tensorOverlap, dataOverlap, transferOverlap;
+  std::optional<bool> tensorOverlap, dataOverlap, transferOverlap,
+      exchangeOverlap;
   std::optional<bool> bf16Gradients;
   std::optional<double> stepSeconds, memoryGib;
   bool outOfMemory = false;

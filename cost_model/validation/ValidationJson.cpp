@@ -96,13 +96,13 @@ void readFeatures(JsonObject object, ValidationRow &row) {
   overlap("tp_overlap", row.tensorOverlap);
   overlap("dp_overlap", row.dataOverlap);
   overlap("p2p_overlap", row.transferOverlap);
+  overlap("a2a_overlap", row.exchangeOverlap);
   if (object.has("grad_dtype"))
     row.bf16Gradients = object.string("grad_dtype") == "bf16";
   row.cudaGraph = optionalString(object, "cuda_graph");
   row.fp8Recipe = optionalString(object, "fp8_recipe");
   row.dispatcher = optionalString(object, "dispatcher");
   row.routing = optionalString(object, "routing");
-  object.ignore("a2a_overlap");
   object.finish();
 }
 

@@ -1,4 +1,5 @@
 #include "cost_model/estimate/Estimate.h"
+#include "cost_model/estimate/StageWork.h"
 #include "cost_model/search/Candidate.h"
 #include "SmallPrograms.h"
 #include "Shipped.h"
@@ -163,6 +164,28 @@ TEST_CASE("exposed time is between what sticks out and all of it") {
         Approx(1 + 24.0 / 108));
   CHECK(exposedTime(hardware, Seconds(2), Seconds(9)).count() ==
         Approx(2 * 24.0 / 108));
+}
+
+TEST_CASE("exchanges beside another microbatch, by hand") {
+  const Hardware hardware = clusterOf("dgx-a100", 8);
+  const auto shown = [&](int64_t microbatches, int64_t stages) {
+    StageWork own;
+    own.layers.forward = Seconds(4);
+    own.layers.dataGrad = Seconds(5);
+    own.layers.weightGrad = Seconds(1);
+    own.layers.forwardExchange = Seconds(3);
+    own.layers.backwardExchange = Seconds(9);
+    exchangeBesideOther(own, hardware, microbatches, stages);
+    return std::pair(own.layers.forwardExchange.count(),
+                     own.layers.backwardExchange.count());
+  };
+  // 3 s hide behind 6 of the other's backward, 4 of 9 behind its forward; what
+  // hides takes 24 of 108 units. One of 8 microbatches has no other beside it.
+  const double taken = 24.0 / 108;
+  CHECK(shown(8, 1).first == Approx(3.0 / 8 + 7.0 / 8 * (3 * taken)));
+  CHECK(shown(8, 1).second == Approx(9.0 / 8 + 7.0 / 8 * (5 + 4 * taken)));
+  CHECK(shown(1, 1) == std::pair(3.0, 9.0)); // nothing beside it
+  CHECK(shown(2, 4) == std::pair(3.0, 9.0)); // nor while a pipeline fills
 }
 
 TEST_CASE("memory is the arena and what the framework adds") {
