@@ -86,13 +86,27 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
 Seconds exposedTime(const Hardware &hardware, Seconds communication,
                     Seconds cover);
 
+/// Everything that a layer may depend on, as numbers.
+using LayersKey = std::array<int64_t, 14>;
+
 /// Remembers what plans share: profiles and facts of layers. For one program,
-/// hardware and profile; not for several threads at once. References stay valid.
+/// hardware and profile. References stay valid.
 class EstimateCache {
 public:
   EstimateCache();
+  /// For another thread: remembers with `other` what either learns. No one
+  /// cache is for several threads at once.
+  explicit EstimateCache(const EstimateCache *other);
   ~EstimateCache();
   EstimateCache(const EstimateCache &) = delete;
+
+  /// Plans with the same key have layers that take and hold the same. Does not
+  /// read the plan's mesh.
+  static LayersKey layersKey(const Plan &plan);
+  /// What layer() gives, not remembered itself.
+  LayerProfile priced(const Program &program, const Hardware &hardware,
+                      const Profile &profile, const Plan &plan, int kind,
+                      Recompute policy);
 
   const LayerProfile &layer(const Program &program, const Hardware &hardware,
                             const Profile &profile, const Plan &plan, int kind,
@@ -116,6 +130,7 @@ public:
   ScheduleCache schedules;
 
 private:
+  class Shared;
   class State;
   std::unique_ptr<State> state;
 };

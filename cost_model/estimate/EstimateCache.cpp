@@ -1,3 +1,4 @@
+#include "cost_model/base/SharedMap.h"
 #include "cost_model/estimate/LayerTimes.h"
 #include "cost_model/estimate/StageWork.h"
 
@@ -11,17 +12,8 @@ namespace shardwright::cost {
 namespace {
 
 /// Everything that a fact of a layer may depend on.
-using Key = std::array<int64_t, 14>;
-struct KeyHash {
-  size_t operator()(const Key &key) const {
-    uint64_t hash = 1469598103934665603u; // FNV-1a by words
-    for (int64_t word : key)
-      hash = (hash ^ static_cast<uint64_t>(word)) * 1099511628211u;
-    return hash ^ hash >> 29;
-  }
-};
-template <typename Value>
-using Map = std::unordered_map<Key, Value, KeyHash>;
+using Key = LayersKey;
+template <typename Value> using Map = SharedMap<std::tuple_size_v<Key>, Value>;
 
 /// Data ranks of the smallest plan whose layers do the same as those of
 /// `plan`: what a layer does between its stream in and its stream out depends
@@ -185,8 +177,23 @@ Key movesKey(const Plan &plan, int64_t kind, Recompute policy,
 
 } // namespace
 
+/// What threads share.
+class EstimateCache::Shared {
+public:
+  Map<LayerProfile> layers;
+  Map<VariantTime> ops, moves, cores;
+  Map<LayerMemory> memories;
+  Map<std::vector<std::vector<Axis>>> axes;
+  Map<ParameterBlock> blocks, sharedBlocks;
+  Map<BlockTimes> transfers;
+};
+
+/// What a thread works with.
 class EstimateCache::State {
 public:
+  explicit State(std::shared_ptr<Shared> shared) : shared(std::move(shared)) {}
+  const std::shared_ptr<Shared> shared;
+
   /// `plan` on as few data ranks as do the same.
   const Plan &local(const Plan &plan) {
     const Key key = localKey(plan, 0, Recompute::None, plan.microBatch);
@@ -246,120 +253,118 @@ public:
     const Traits traits = ofAnySize(local, kind, index, policy).traits;
     const auto part = [&](Map<VariantTime> &known, const Key &key,
                           LayerPart which) -> const VariantTime & {
-      auto [entry, inserted] = known.try_emplace(key);
-      if (inserted) // collectives ask for encodings alone, not for local sizes
-        entry->second = timesOf(
-            local, variant,
-            which == LayerPart::Moves
-                ? ofAnySize(local, kind, index, policy).variant
-                : planned(local, kind, index, policy),
-            hardware, profile, which);
-      return entry->second;
+      return known.of(key, [&] {
+        // Collectives ask for encodings alone, not for local sizes.
+        return timesOf(local, variant,
+                       which == LayerPart::Moves
+                           ? ofAnySize(local, kind, index, policy).variant
+                           : planned(local, kind, index, policy),
+                       hardware, profile, which);
+      });
     };
     VariantTime time;
     for (LayerPart which : layerParts)
       switch (which) {
       case LayerPart::Ops:
-        time.add(part(ops, opsKey(local, index, variant.policy, traits), which));
+        time.add(
+            part(shared->ops, opsKey(local, index, variant.policy, traits), which));
         break;
       case LayerPart::Moves:
         time.add(
-            part(moves, movesKey(local, index, variant.policy, traits), which));
+            part(shared->moves, movesKey(local, index, variant.policy, traits), which));
         break;
       case LayerPart::Core:
         if (traits.core)
-          time.add(part(cores, coreKey(local, index, variant.policy), which));
+          time.add(
+              part(shared->cores, coreKey(local, index, variant.policy), which));
         break;
       }
     return time;
   }
 
-  Map<LayerProfile> layers;
-  Map<VariantTime> ops, moves, cores;
-  Map<LayerMemory> memories;
-  Map<std::vector<std::vector<Axis>>> axes;
-  Map<ParameterBlock> blocks, sharedBlocks;
-  Map<BlockTimes> transfers;
-
 private:
   Key localKeyOf = {-1};
   Plan localPlan;
   Structure structure; ///< of localPlan
-  Map<Planned> variants;
+  std::unordered_map<Key, Planned, WordsHash<std::tuple_size_v<Key>>> variants;
 };
 
-EstimateCache::EstimateCache() : state(std::make_unique<State>()) {}
+EstimateCache::EstimateCache()
+    : state(std::make_unique<State>(std::make_shared<Shared>())) {}
+EstimateCache::EstimateCache(const EstimateCache *other)
+    : state(std::make_unique<State>(other->state->shared)) {}
 EstimateCache::~EstimateCache() = default;
+
+LayersKey EstimateCache::layersKey(const Plan &plan) {
+  return localKey(plan, 0, Recompute::None, plan.microBatch);
+}
+
+LayerProfile EstimateCache::priced(const Program &program,
+                                   const Hardware &hardware,
+                                   const Profile &profile, const Plan &plan,
+                                   int kind, Recompute policy) {
+  const Kind &type = program.kinds[static_cast<size_t>(kind)];
+  const Plan &local = state->local(plan);
+  const VariantTime without =
+      state->times(local, type, kind, Recompute::None, hardware, profile);
+  return profileLayer(
+      local, type, type.variant(policy).policy,
+      policy == Recompute::None || redoesAll(profile, policy)
+          ? without
+          : state->times(local, type, kind, policy, hardware, profile),
+      without, hardware, profile);
+}
 
 const LayerProfile &EstimateCache::layer(const Program &program,
                                          const Hardware &hardware,
                                          const Profile &profile,
                                          const Plan &plan, int kind,
                                          Recompute policy) {
-  auto [entry, inserted] = state->layers.try_emplace(
-      localKey(plan, kind, policy, plan.microBatch));
-  if (inserted) {
-    const Kind &type = program.kinds[static_cast<size_t>(kind)];
-    const Plan &local = state->local(plan);
-    const VariantTime without = state->times(local, type, kind, Recompute::None,
-                                             hardware, profile);
-    entry->second = profileLayer(
-        local, type, type.variant(policy).policy,
-        policy == Recompute::None || redoesAll(profile, policy)
-            ? without
-            : state->times(local, type, kind, policy, hardware, profile),
-        without, hardware, profile);
-  }
-  return entry->second;
+  return state->shared->layers.of(
+      localKey(plan, kind, policy, plan.microBatch), [&] {
+        return priced(program, hardware, profile, plan, kind, policy);
+      });
 }
 
 const LayerMemory &EstimateCache::memory(const Program &program,
                                          const Plan &plan, int kind,
                                          Recompute policy) {
-  auto [entry, inserted] = state->memories.try_emplace(
-      localKey(plan, kind, policy, plan.microBatch));
-  if (inserted) {
-    const Kind &type = program.kinds[static_cast<size_t>(kind)];
-    const Plan &local = state->local(plan);
-    entry->second =
-        layerMemory(local, type, type.variant(policy),
-                    state->planned(local, type, kind, policy));
-  }
-  return entry->second;
+  return state->shared->memories.of(
+      localKey(plan, kind, policy, plan.microBatch), [&] {
+        const Kind &type = program.kinds[static_cast<size_t>(kind)];
+        const Plan &local = state->local(plan);
+        return layerMemory(local, type, type.variant(policy),
+                           state->planned(local, type, kind, policy));
+      });
 }
 
 const std::vector<std::vector<Axis>> &
 EstimateCache::reduceAxes(const Program &program, const Plan &plan, int kind) {
-  auto [entry, inserted] =
-      state->axes.try_emplace(localKey(plan, kind, Recompute::None, 0));
-  if (inserted) {
-    const Kind &type = program.kinds[static_cast<size_t>(kind)];
-    const Plan &local = state->local(plan);
-    entry->second = extraReduceAxesOf(
-        local, type, type.variants.front(),
-        state->planned(local, type, kind, Recompute::None));
-  }
-  return entry->second;
+  return state->shared->axes.of(
+      localKey(plan, kind, Recompute::None, 0), [&] {
+        const Kind &type = program.kinds[static_cast<size_t>(kind)];
+        const Plan &local = state->local(plan);
+        return extraReduceAxesOf(
+            local, type, type.variants.front(),
+            state->planned(local, type, kind, Recompute::None));
+      });
 }
 
 const ParameterBlock &EstimateCache::block(const Program &program,
                                            const Plan &plan, int kind) {
-  auto [entry, inserted] = state->blocks.try_emplace(blockKey(plan, kind));
-  if (inserted)
-    entry->second = blockOf(plan, program.kinds[static_cast<size_t>(kind)],
-                            reduceAxes(program, plan, kind));
-  return entry->second;
+  return state->shared->blocks.of(blockKey(plan, kind), [&] {
+    return blockOf(plan, program.kinds[static_cast<size_t>(kind)],
+                   reduceAxes(program, plan, kind));
+  });
 }
 
 const BlockTimes &EstimateCache::times(const Program &program,
                                        const Hardware &hardware,
                                        const Profile &profile,
                                        const Plan &plan, int kind) {
-  auto [entry, inserted] = state->transfers.try_emplace(blockKey(plan, kind));
-  if (inserted)
-    entry->second = blockTimes(plan, hardware, profile,
-                               block(program, plan, kind));
-  return entry->second;
+  return state->shared->transfers.of(blockKey(plan, kind), [&] {
+    return blockTimes(plan, hardware, profile, block(program, plan, kind));
+  });
 }
 
 const ParameterBlock &EstimateCache::shared(const Program &program,
@@ -369,11 +374,9 @@ const ParameterBlock &EstimateCache::shared(const Program &program,
   forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
     kinds |= int64_t(1) << kindIndex(program, run.kind);
   });
-  auto [entry, inserted] =
-      state->sharedBlocks.try_emplace(blockKey(plan, kinds));
-  if (inserted)
-    entry->second = sharedBlock(plan, program, stage);
-  return entry->second;
+  return state->shared->sharedBlocks.of(blockKey(plan, kinds), [&] {
+    return sharedBlock(plan, program, stage);
+  });
 }
 
 } // namespace shardwright::cost

@@ -143,8 +143,8 @@ std::vector<Stage> stagesWith(const Program &program,
   return stages;
 }
 
-void setDegrees(const Program &program, Plan &plan,
-                const Candidate &candidate) {
+void setFields(const Program &program, Plan &plan,
+               const Candidate &candidate) {
   plan.dp = candidate.dp;
   plan.tp = candidate.tp;
   plan.pp = candidate.pp;
@@ -165,6 +165,11 @@ void setDegrees(const Program &program, Plan &plan,
   plan.schedule = candidate.schedule;
   plan.chunks = candidate.chunks;
   plan.kvReplicas = kvReplicasOf(program, plan.tp);
+}
+
+void setDegrees(const Program &program, Plan &plan,
+                const Candidate &candidate) {
+  setFields(program, plan, candidate);
   setMesh(plan);
 }
 

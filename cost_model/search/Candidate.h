@@ -104,7 +104,14 @@ std::vector<Stage> stagesWith(const Program &program,
                               const std::vector<int64_t> &counts,
                               Recompute policy, int64_t fullLayers);
 
-/// Degrees, batch, ZeRO and schedule of `candidate`, and the mesh; stages stay.
+/// A kind of layers that repeat: embedding and head do not.
+inline bool isRepeated(const Kind &kind) {
+  return takesStream(kind) && givesStream(kind);
+}
+
+/// Degrees, batch, ZeRO and schedule of `candidate`; mesh and stages stay.
+void setFields(const Program &program, Plan &plan, const Candidate &candidate);
+/// The same and the mesh; stages stay.
 void setDegrees(const Program &program, Plan &plan,
                 const Candidate &candidate);
 /// The plan at `candidate`; `base` gives names, digests, dtypes, global batch

@@ -12,10 +12,6 @@ namespace shardwright::cost {
 
 namespace {
 
-bool isLayer(const Kind &kind) {
-  return takesStream(kind) && givesStream(kind);
-}
-
 bool hasVariant(const Kind &kind, Recompute policy) {
   return std::any_of(
       kind.variants.begin(), kind.variants.end(),
@@ -30,7 +26,7 @@ std::vector<Recompute> searchedPolicies(const Program &program) {
        {Recompute::None, Recompute::Selective, Recompute::Full})
     if (std::all_of(program.kinds.begin(), program.kinds.end(),
                     [&](const Kind &kind) {
-                      return !isLayer(kind) || hasVariant(kind, policy);
+                      return !isRepeated(kind) || hasVariant(kind, policy);
                     }))
       policies.push_back(policy);
   return policies;
@@ -48,8 +44,17 @@ public:
         bounds(program, hardware, profile, base, policies, schedules,
                gradients, offloads, cache) {
     layerKinds = std::count_if(program.kinds.begin(), program.kinds.end(),
-                               isLayer);
+                               isRepeated);
   }
+  /// For another thread.
+  explicit State(const State &other)
+      : framework(other.framework), schedules(other.schedules),
+        gradients(other.gradients), offloads(other.offloads),
+        program(other.program), hardware(other.hardware),
+        profile(other.profile), base(other.base), policies(other.policies),
+        layerKinds(other.layerKinds), cache(&other.cache),
+        bounds(program, hardware, profile, base, policies, schedules, gradients,
+               offloads, cache, &other.bounds) {}
 
   /// What all splits and policies under one Depth::State candidate share.
   struct Site {
@@ -153,6 +158,9 @@ ProgramEstimator::ProgramEstimator(const Program &program,
     : state(std::make_unique<State>(program, hardware, profile, base, framework,
                                     schedules, gradients, offloads)) {}
 
+ProgramEstimator::ProgramEstimator(std::unique_ptr<State> state)
+    : state(std::move(state)) {}
+
 ProgramEstimator::~ProgramEstimator() = default;
 
 Plan ProgramEstimator::plan(const Candidate &candidate) const {
@@ -250,6 +258,10 @@ Seconds ProgramEstimator::lowerBound(const Candidate &candidate,
   return Seconds(state->bounds.time(candidate, depth));
 }
 
+Seconds ProgramEstimator::roughBound(const Candidate &candidate) const {
+  return Seconds(state->bounds.roughTime(candidate));
+}
+
 SplitBox ProgramEstimator::box(const Candidate &candidate,
                                Seconds atMost) const {
   return state->bounds.box(candidate, atMost.count());
@@ -264,11 +276,8 @@ bool ProgramEstimator::mayFit(const Candidate &candidate, Depth depth,
 }
 
 std::unique_ptr<Estimator> ProgramEstimator::another() const {
-  return std::make_unique<ProgramEstimator>(state->program, state->hardware,
-                                            state->profile, state->base,
-                                            state->framework,
-                                            state->schedules,
-                                            state->gradients, state->offloads);
+  return std::unique_ptr<Estimator>(
+      new ProgramEstimator(std::make_unique<State>(*state)));
 }
 
 } // namespace shardwright::cost

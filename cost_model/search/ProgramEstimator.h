@@ -17,7 +17,7 @@ namespace shardwright::cost {
 std::vector<Recompute> searchedPolicies(const Program &program);
 
 /// One question: a program on a cluster under a profile. The arguments outlive
-/// the estimator. Not for several threads at once.
+/// the estimator. Not for several threads at once: another() shares what it learns.
 class ProgramEstimator : public Estimator {
 public:
   /// `base` gives names, digests, dtypes, global batch and sequence of plans;
@@ -48,6 +48,7 @@ public:
   Seconds time(const Candidate &candidate) const override;
   Estimate estimate(const Candidate &candidate) const override;
   Seconds lowerBound(const Candidate &candidate, Depth depth) const override;
+  Seconds roughBound(const Candidate &candidate) const override;
   SplitBox box(const Candidate &candidate, Seconds atMost) const override;
   std::unique_ptr<Estimator> another() const override;
   bool mayFit(const Candidate &candidate, Depth depth,
@@ -57,6 +58,7 @@ private:
   std::vector<StageEstimate> estimateOfStages(const Candidate &candidate) const;
 
   class State;
+  explicit ProgramEstimator(std::unique_ptr<State> state);
   std::unique_ptr<State> state;
 };
 

@@ -1,10 +1,10 @@
 #include "cost_model/search/Search.h"
 
+#include "cost_model/base/Crew.h"
 #include "cost_model/search/Family.h"
 
 #include <algorithm>
 #include <queue>
-#include <thread>
 
 namespace shardwright::cost {
 
@@ -91,7 +91,7 @@ struct Node {
   double bound;
   Part part;
   size_t family; ///< index of its mesh
-  /// Roots wait under a bound that needs no layer priced.
+  /// Roots wait under roughBound.
   bool rough = false;
 };
 /// Smallest bound first; deeper first among equals, then the candidate's order.
@@ -183,17 +183,19 @@ public:
     if (node.rough) {
       if (fits(part))
         push(part, node);
-    } else if (!fits(part)) {
-      // Under "full on n" the largest n needs least.
-    } else if (part.depth != Depth::Policy) {
-      for (const Part &child : family.children(part))
-        push(child, node);
-    } else if (part.fullMost == part.candidate.fullLayers) {
-      dive(node);
+    } else if (part.depth == Depth::Batch) {
+      for (const Part &state : family.children(part))
+        expand(state, node);
     } else {
-      cut(node);
+      work(node);
     }
     return std::move(outcome);
+  }
+  /// The bound under which a root waits.
+  double rootBound(const Candidate &batch) const {
+    return std::max(estimator.lowerBound(batch, Depth::Mesh).count(),
+                    estimator.roughBound(batch).count()) *
+           (1 - roundingSlack);
   }
 
 private:
@@ -205,6 +207,43 @@ private:
       return true;
     outcome.unfit += family.leaves(part);
     return false;
+  }
+
+  /// A state and its policies at once: they share nearly all that they take, and
+  /// it is policies whose bounds know the memory.
+  void expand(const Part &state, const Node &parent) {
+    if (!fits(state))
+      return;
+    const double bound = boundOf(state.candidate, Depth::State, parent.bound);
+    if (bound > known.atMost(state.candidate)) {
+      prune(family.leaves(state), bound);
+      return;
+    }
+    const Node node{bound, state, parent.family};
+    for (Part policy : family.children(state)) {
+      if (!fits(policy))
+        continue;
+      raise(policy);
+      push(policy, node);
+    }
+  }
+
+  /// "Full on n" for a range of n: more recomputation needs less. Books those
+  /// that do not fit, of a range whose end may.
+  void raise(Part &range) {
+    Part unfit = range;
+    int64_t &least = range.candidate.fullLayers;
+    for (int64_t most = range.fullMost; least < most;) {
+      Candidate middle = range.candidate;
+      middle.fullLayers = least + (most - least) / 2;
+      if (estimator.mayFit(middle, Depth::Policy, options.memoryLimit))
+        most = middle.fullLayers;
+      else
+        least = middle.fullLayers + 1;
+    }
+    unfit.fullMost = least - 1;
+    if (unfit.candidate.fullLayers <= unfit.fullMost)
+      outcome.unfit += family.leaves(unfit);
   }
 
   double boundOf(const Candidate &candidate, Depth depth, double parent) const {
@@ -223,26 +262,17 @@ private:
       outcome.open.push_back({bound, part, parent.family});
   }
 
-  /// "Full on n" for a range of n: less recomputation is faster and needs more.
-  /// The smallest n that may fit is worked on, the rest waits.
-  void cut(const Node &node) {
-    Part low = node.part, high = node.part;
-    const Candidate &c = node.part.candidate;
-    if (estimator.mayFit(c, Depth::Policy, options.memoryLimit)) {
-      low.fullMost = c.fullLayers;
-      ++high.candidate.fullLayers;
-      push(high, node);
-      Node own = node;
-      own.part = low;
-      dive(own);
-      return;
+  /// Of "full on n" for a range of n the smallest is worked on, which is the
+  /// fastest; the rest waits.
+  void work(const Node &node) {
+    Node own = node;
+    own.part.fullMost = node.part.candidate.fullLayers;
+    if (node.part.fullMost > own.part.fullMost) {
+      Part rest = node.part;
+      ++rest.candidate.fullLayers;
+      push(rest, node);
     }
-    const int64_t middle = c.fullLayers + (node.part.fullMost - c.fullLayers) / 2;
-    low.fullMost = middle;
-    high.candidate.fullLayers = middle + 1;
-    if (fits(low))
-      push(low, node);
-    push(high, node);
+    dive(own);
   }
 
   /// Every split of a policy: most are outside of what the time or the memory
@@ -324,7 +354,8 @@ public:
   BranchAndBound(const Estimator &estimator, const SearchOptions &options)
       : estimator(estimator), options(options), family(options),
         meshes(legalMeshes(estimator, family)), records(meshes.size()),
-        incumbents({}, options) {
+        incumbents({}, options),
+        crew(static_cast<size_t>(std::max(1, options.threads))) {
     for (int i = 0; i < std::max(1, options.threads); ++i) {
       if (i > 0)
         others.push_back(estimator.another());
@@ -333,16 +364,7 @@ public:
   }
 
   SearchResult run() {
-    for (size_t i = 0; i < meshes.size(); ++i) {
-      result.counters.considered += meshes[i].leaves;
-      result.counters.illegal += meshes[i].illegal;
-      for (const Candidate &batch : meshes[i].batches)
-        queue.push({estimator.lowerBound(batch, Depth::Mesh).count() *
-                        (1 - roundingSlack),
-                    {batch, Depth::Batch, -1},
-                    i,
-                    true});
-    }
+    addRoots();
     size_t size = 8; // of a round: the first incumbents are worth waiting for
     while (!queue.empty()) {
       if (options.stop && options.stop()) {
@@ -366,6 +388,27 @@ public:
   }
 
 private:
+  void addRoots() {
+    std::vector<Node> roots;
+    for (size_t i = 0; i < meshes.size(); ++i) {
+      result.counters.considered += meshes[i].leaves;
+      result.counters.illegal += meshes[i].illegal;
+      for (const Candidate &batch : meshes[i].batches)
+        roots.push_back({0, {batch, Depth::Batch, -1}, i, true});
+    }
+    const size_t some = 4096; // between questions whether to stop
+    for (size_t from = 0; from < roots.size(); from += some) {
+      if (from > 0 && options.stop && options.stop())
+        break; // the others keep 0
+      crew.each(std::min(some, roots.size() - from),
+                [&](size_t thread, size_t i) {
+                  Node &root = roots[from + i];
+                  root.bound = workers[thread].rootBound(root.part.candidate);
+                });
+    }
+    queue = decltype(queue)(Later(), std::move(roots));
+  }
+
   bool beaten(double bound, const Candidate &candidate) const {
     return bound > incumbents.atMost(candidate);
   }
@@ -374,27 +417,11 @@ private:
     records[node.family].bound = std::min(records[node.family].bound, node.bound);
   }
 
-  /// Parts that share layers go to one thread, whose estimator knows them.
-  size_t threadOf(const Candidate &c) const {
-    const int64_t key = ((c.tp * 31 + c.microBatch) * 31 + c.ep) * 31 + c.etp +
-                        (c.sp ? 17 : 0) + c.cp * 7 +
-                        static_cast<int64_t>(c.cpKind) * 3;
-    return static_cast<size_t>(key) % workers.size();
-  }
-
   void workOn(const std::vector<Node> &round) {
     std::vector<Outcome> outcomes(round.size());
-    const auto part = [&](size_t thread) {
-      for (size_t i = 0; i < round.size(); ++i)
-        if (threadOf(round[i].part.candidate) == thread)
-          outcomes[i] = workers[thread].work(round[i], incumbents);
-    };
-    std::vector<std::thread> threads;
-    for (size_t i = 1; i < workers.size(); ++i)
-      threads.emplace_back(part, i);
-    part(0);
-    for (std::thread &thread : threads)
-      thread.join();
+    crew.each(round.size(), [&](size_t thread, size_t i) {
+      outcomes[i] = workers[thread].work(round[i], incumbents);
+    });
     for (size_t i = 0; i < round.size(); ++i)
       take(round[i], outcomes[i]);
   }
@@ -502,6 +529,7 @@ private:
   std::vector<LegalMesh> meshes;
   std::vector<FamilyRecord> records;
   Incumbents incumbents;
+  Crew crew;
   std::priority_queue<Node, std::vector<Node>, Later> queue;
   SearchResult result;
 };

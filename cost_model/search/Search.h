@@ -48,6 +48,11 @@ public:
   /// No completion of `candidate` beyond `depth` takes less time. Under
   /// Recompute::Full it does not fall with fullLayers >= 1.
   virtual Seconds lowerBound(const Candidate &candidate, Depth depth) const = 0;
+  /// The same of a candidate of Depth::Batch, cheaper and looser: all of them
+  /// are asked for it before any is looked at.
+  virtual Seconds roughBound(const Candidate &candidate) const {
+    return lowerBound(candidate, Depth::Mesh);
+  }
   /// False only if every completion of `candidate` beyond `depth` needs
   /// `limit` or more. What may fit with fullLayers = n >= 1 may with n + 1.
   virtual bool mayFit(const Candidate &candidate, Depth depth,

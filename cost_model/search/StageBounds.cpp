@@ -9,8 +9,6 @@ namespace shardwright::cost {
 
 namespace {
 
-bool isLayer(const Kind &kind) { return takesStream(kind) && givesStream(kind); }
-
 /// GPipe and 1F1B: bound 3 of SEARCH.md.
 bool isPlain(const Candidate &c) {
   return c.schedule == ScheduleKind::OneFOneB ||
@@ -36,9 +34,11 @@ StageBounds::StageBounds(const Program &program, const Hardware &hardware,
                          const std::vector<Recompute> &policies,
                          const std::vector<ScheduleKind> &schedules,
                          const std::vector<DType> &gradients, bool offloads,
-                         EstimateCache &cache)
+                         EstimateCache &cache, const StageBounds *share)
     : program(program), hardware(hardware), profile(profile), base(base),
-      policies(policies), cache(cache), offloads(offloads) {
+      policies(policies), cache(cache), offloads(offloads),
+      tables(share ? share->tables : std::make_shared<Tables>()),
+      scratch(base), grounds(64) {
   for (DType type : gradients)
     if (!leastGradient || byteWidth(type) < byteWidth(*leastGradient))
       leastGradient = type;
@@ -48,7 +48,7 @@ StageBounds::StageBounds(const Program &program, const Hardware &hardware,
     joined = joined && !splitsBackward(kind);
   }
   for (size_t i = 0; i < program.kinds.size(); ++i)
-    if (isLayer(program.kinds[i]))
+    if (isRepeated(program.kinds[i]))
       layerKinds.push_back(static_cast<int>(i));
   before.assign(layerKinds.size(), {0});
   for (const Run &run : program.stack) {
@@ -58,7 +58,7 @@ StageBounds::StageBounds(const Program &program, const Hardware &hardware,
         (parameter.segment == Segment::Experts ? expertElements : elements) +=
             static_cast<double>(run.count) *
             static_cast<double>(elementCount(parameter));
-    if (!isLayer(kind))
+    if (!isRepeated(kind))
       continue;
     for (int64_t i = 0; i < run.count; ++i)
       for (size_t k = 0; k < layerKinds.size(); ++k)
@@ -75,161 +75,6 @@ double StageBounds::meshTime(const Candidate &c) const {
                       std::max({1.0, narrow.speedup, narrow.perEnergy});
   return flops * static_cast<double>(base.globalBatch) /
          (rate * static_cast<double>(c.dp * c.tp * c.pp * c.cp));
-}
-
-StageBounds::Cost StageBounds::costOf(const Plan &plan, int kind,
-                                      Recompute policy) {
-  const LayerProfile &layer =
-      cache.layer(program, hardware, profile, plan, kind, policy);
-  Cost cost;
-  cost.forward = layer.forwardAll().count();
-  cost.backward = (layer.dataGradAll() + layer.weightGrad).count();
-  cost.compute =
-      (layer.forward + layer.dataGrad + layer.weightGrad).count();
-  if (runsBeside(plan.schedule)) {
-    // A forward beside a backward hides the exchanges of both.
-    cost.forward -= layer.forwardExchange.count();
-    cost.backward -= layer.backwardExchange.count();
-  }
-  cost.reduce = cache.times(program, hardware, profile, plan, kind).reduce.count();
-  if (plan.zero < 2)
-    return cost;
-  // What shows of transfers does not grow slower than layers of one kind do.
-  // Kinds side by side, and the ends beside layers, may hide one another's.
-  const bool alone =
-      uniform() && isLayer(program.kinds[static_cast<size_t>(kind)]);
-  StageWork work;
-  addLayers(work, work.layers, layer, cache.block(program, plan, kind),
-            cache.times(program, hardware, profile, plan, kind), 1);
-  const StageClock clock(hardware, profile, plan);
-  if (alone || !profile.overlapParameterGather)
-    cost.forward += clock.shardedForward(work).count();
-  if (alone || !profile.overlapGradientReduce)
-    cost.backward += clock.shardedBackward(work).count();
-  return cost;
-}
-
-/// What a framework keeps at least of what the arena saves: what runs again it
-/// does not keep, and inputs of narrow products it may keep narrow.
-double StageBounds::leastSaved(const Plan &plan, const LayerMemory &memory,
-                               Recompute policy) const {
-  double bytes = static_cast<double>(memory.saved.count());
-  if (policy == Recompute::Full)
-    return bytes;
-  for (const SavedPart &part : memory.parts)
-    if (profile.redoes(part.label))
-      bytes -= static_cast<double>(part.bytes.count());
-    else if (plan.dtypes.products != Narrow::None)
-      bytes += std::min(0.0, static_cast<double>(part.narrow.count()));
-  return std::max(0.0, bytes);
-}
-
-const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
-  Candidate key = c;
-  key.fullLayers = -1;
-  key.firstLayers = key.lastLayers = 0;
-  depth = std::min(depth, Depth::Policy);
-  if (depth < Depth::Policy)
-    key.recompute = Recompute::None;
-  if (depth < Depth::State) {
-    key.zero = c.dp * c.cp > 1 ? 1 : 0;
-    key.zeroRanks = 0;
-    key.offload = false;
-    key.gradients = leastGradient;
-    key.schedule = besides && c.pp > 1 ? ScheduleKind::DualPipeV
-                                       : ScheduleKind::OneFOneB;
-    key.chunks = 1;
-  } else if (key.schedule == ScheduleKind::GPipe) {
-    key.schedule = ScheduleKind::OneFOneB; // the same layers and transfers
-  }
-  if (current.depth == depth && current.key == key)
-    return current;
-  current = Site();
-  Site &site = current;
-  site.key = key;
-  site.depth = depth;
-
-  Plan plan = base;
-  setDegrees(program, plan, key);
-  const StageClock clock(hardware, profile, plan);
-  const auto stateOf = [&](int kind) {
-    const ParameterBlock &block = cache.block(program, plan, kind);
-    return heldState(plan.dtypes, plan.offloadOptimizer, plan.zero,
-                     static_cast<double>(block.elements),
-                     static_cast<double>(block.stateElements));
-  };
-  StageWork mean; // elements of all stages, then of the mean one
-  double gather = 0;
-  const auto addState = [&](int kind, int64_t count) {
-    const ParameterBlock &block = cache.block(program, plan, kind);
-    mean.elements += count * block.elements;
-    mean.stateElements += count * block.stateElements;
-    gather += static_cast<double>(count) *
-              cache.times(program, hardware, profile, plan, kind).gather.count();
-  };
-
-  for (size_t k = 0; k < layerKinds.size(); ++k) {
-    const int kind = layerKinds[k];
-    Layer layer;
-    layer.count = static_cast<double>(before[k].back());
-    layer.plain = costOf(plan, kind, Recompute::None);
-    layer.policy = layer.plain;
-    if (depth == Depth::Policy) { // before, nothing asks what layers hold
-      const LayerMemory &plain =
-          cache.memory(program, plan, kind, Recompute::None);
-      const LayerMemory &memory =
-          cache.memory(program, plan, kind, key.recompute);
-      layer.policy = costOf(plan, kind, key.recompute);
-      layer.savedPlain = leastSaved(plan, plain, Recompute::None);
-      layer.savedPolicy = leastSaved(plan, memory, key.recompute);
-      layer.workspace = static_cast<double>(
-          std::min(plain.workspace, memory.workspace).count());
-    } else {
-      for (Recompute policy : policies)
-        layer.plain = Cost::least(layer.plain, costOf(plan, kind, policy));
-      layer.policy = layer.plain;
-    }
-    layer.stateBytes = stateOf(kind);
-    addState(kind, before[k].back());
-    site.plainTotal +=
-        layer.count * std::min(layer.plain.all(), layer.policy.all());
-    site.policyTotal += layer.count * layer.policy.all();
-    site.leastReduce = site.layers.empty()
-                           ? layer.plain.reduce
-                           : std::min(site.leastReduce, layer.plain.reduce);
-    site.layers.push_back(layer);
-  }
-  for (const Run &run : program.stack) {
-    const Kind &kind = program.kinds[static_cast<size_t>(run.kind)];
-    if (isLayer(kind))
-      continue;
-    const bool exits = takesStream(kind);
-    const double count = static_cast<double>(run.count);
-    (exits ? site.exit : site.entrance)
-        .add(costOf(plan, run.kind, Recompute::None), count);
-    (exits ? site.exitState : site.entranceState) += count * stateOf(run.kind);
-    addState(run.kind, run.count);
-  }
-  site.plainTotal += site.entrance.all() + site.exit.all();
-  site.policyTotal += site.entrance.all() + site.exit.all();
-  site.border = borderTime(program, hardware, profile, plan).count();
-  site.once = synchronizationTime(hardware, plan).count();
-  if (depth >= Depth::State) {
-    mean.elements /= plan.pp;
-    mean.stateElements /= plan.pp;
-    site.once += clock.optimizerTime(mean).count();
-    if (!profile.overlapParameterGather && plan.zero < 2)
-      site.once += gather / static_cast<double>(plan.pp);
-  } else {
-    site.leastReduce = 0; // depends on ZeRO
-    for (Layer &layer : site.layers)
-      layer.plain.reduce = layer.policy.reduce = 0;
-  }
-  if (plan.zero >= 2) // every microbatch may show as much
-    site.leastReduce = 0;
-  site.excess = slowestExcess(hardware.device, plan.ranks());
-  site.microbatches = static_cast<double>(plan.microbatches());
-  return site;
 }
 
 double StageBounds::policyLayers(const Candidate &c, double count) {
@@ -399,7 +244,16 @@ double StageBounds::time(const Candidate &c, Depth depth) {
     weakest.recompute = Recompute::None;
     weakest.fullLayers = -1;
   }
-  return splitTime(site, weakest);
+  if (c.pp == 1) { // one split
+    weakest.firstLayers = weakest.lastLayers = program.layers;
+    return completeTime(site, weakest);
+  }
+  double time = splitTime(site, weakest);
+  if (depth >= Depth::State && weakest.chunks > 1) { // one split, too
+    weakest.firstLayers = weakest.lastLayers = 0;
+    time = std::max(time, completeTime(site, weakest));
+  }
+  return time;
 }
 
 double StageBounds::heldState(const DTypes &dtypes, bool host, int zero,

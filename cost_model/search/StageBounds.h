@@ -8,9 +8,12 @@
 #ifndef SHARDWRIGHT_COST_MODEL_SEARCH_STAGEBOUNDS_H
 #define SHARDWRIGHT_COST_MODEL_SEARCH_STAGEBOUNDS_H
 
+#include "cost_model/base/SharedMap.h"
 #include "cost_model/estimate/StageWork.h"
 #include "cost_model/search/Candidate.h"
 
+#include <array>
+#include <memory>
 #include <vector>
 
 namespace shardwright::cost {
@@ -21,7 +24,8 @@ struct SplitBox {
   int64_t last = first, interior = first;
 };
 
-/// The bounds of one question. Not for several threads at once.
+/// The bounds of one question. Not for several threads at once; `share` says
+/// with whose bounds, of another thread, it shares what both learn.
 class StageBounds {
 public:
   /// The arguments outlive it. `base` as for ProgramEstimator.
@@ -30,10 +34,13 @@ public:
               const std::vector<Recompute> &policies,
               const std::vector<ScheduleKind> &schedules,
               const std::vector<DType> &gradients, bool offloads,
-              EstimateCache &cache);
+              EstimateCache &cache, const StageBounds *share = nullptr);
 
   /// From the flops alone, before any layer is priced.
   double meshTime(const Candidate &c) const;
+  /// Of Depth::Batch: the mean stage under the cheapest policies. Most
+  /// candidates share what it takes.
+  double roughTime(const Candidate &c);
   /// Least time of any completion of `c` beyond `depth` (Batch .. Complete).
   double time(const Candidate &c, Depth depth);
   /// Stages of a split that takes at most `atMost`; c is of Depth::Policy.
@@ -79,10 +86,62 @@ private:
     double excess = 0;      ///< of the slowest device over the mean
     double microbatches = 1;
   };
+  /// A layer on a rank, for one microbatch.
+  struct Price {
+    double forward = 0, backward = 0; ///< with what shows of collectives
+    double forwardCompute = 0, backwardCompute = 0;
+    double forwardExchange = 0, backwardExchange = 0; ///< of experts' rows
+    /// `beside`: a forward beside a backward hides the exchanges of both.
+    Cost cost(bool beside) const;
+  };
+  /// What all candidates share whose layers do the same.
+  struct Row {
+    std::vector<std::array<Price, 3>> prices; ///< [kind][policy]
+    /// A microbatch in the whole model under the cheapest policies; [1]: beside.
+    std::array<Cost, 2> total;
+  };
+  /// Bytes that a layer holds for one microbatch; [kind][policy].
+  struct Held {
+    double saved = 0, workspace = 0;
+  };
+  using Holds = std::vector<std::array<Held, 3>>;
+  struct Tables {
+    SharedMap<std::tuple_size_v<LayersKey>, Row> rows;
+    SharedMap<std::tuple_size_v<LayersKey>, Holds> holds;
+  };
+  /// What the states of a Batch candidate share that have their parameters,
+  /// gradients and optimizer on the same ranks.
+  struct Ownership {
+    int zero;
+    int64_t zeroRanks;
+    bool offload, twice; ///< each stage has two owners
+    std::vector<const BlockTimes *> times; ///< by kind
+    std::vector<const ParameterBlock *> blocks;
+    std::vector<double> bytes; ///< that a layer of a kind holds of them
+    double once; ///< optimizer and gather of a step
+  };
+  /// A Batch candidate with a type of gradients.
+  struct Ground {
+    Candidate key;
+    bool known = false;
+    Plan plan;
+    const Row *row = nullptr;
+    const Holds *holds = nullptr; ///< made when first asked for
+    double border = 0, microbatches = 1;
+    std::vector<Ownership> ownerships;
+  };
   double leastSaved(const Plan &plan, const LayerMemory &memory,
                     Recompute policy) const;
   const Site &site(const Candidate &c, Depth depth);
-  Cost costOf(const Plan &plan, int kind, Recompute policy);
+  /// `plan` with the fields of a Batch candidate and its gradients, no mesh.
+  void setBatch(Plan &plan, const Candidate &c) const;
+  const Row &rowOf(const Plan &plan);
+  const Holds &holdsOf(Ground &ground);
+  Ground &groundOf(const Candidate &key);
+  const Ownership &ownershipOf(Ground &ground, const Candidate &key);
+  Cost costOf(const Price &price, const Ground &ground, const Ownership &own,
+              const StageClock &clock, bool beside, int kind) const;
+  void setRanks(int64_t ranks);
 
   bool uniform() const { return layerKinds.size() == 1; }
   /// Layers of a stage of `count` that take the policy, the first ones.
@@ -127,6 +186,12 @@ private:
   std::vector<std::vector<int64_t>> before;
   double elements = 0, expertElements = 0; ///< that no stages share
   double flops = 0; ///< of a sequence, forward and backward
+  const std::shared_ptr<Tables> tables;
+  Plan scratch; ///< of roughTime
+  /// Of all plans on so many ranks: norm, and the slowest device's excess.
+  int64_t ranks = 0;
+  double synchronization = 0, excess = 0;
+  std::vector<Ground> grounds; ///< the latest of each hash
   Site current;
 };
 

@@ -73,6 +73,10 @@ private:
       if (depth != Depth::Complete)
         REQUIRE(estimator.mayFit(c, depth, memory + Bytes(1)));
     }
+    const double rough = estimator.roughBound(c).count();
+    REQUIRE(rough > 0);
+    REQUIRE(rough <= time.count() * (1 + 1e-9));
+    roughness += rough / time.count();
     ++probes;
     const SplitBox box = estimator.box(c, (1 + 1e-9) * time);
     if (c.chunks > 1)
@@ -86,6 +90,7 @@ private:
 public:
   /// Sum of bound over time: a bound of nothing would be admissible, too.
   double tightness = 0;
+  double roughness = 0; ///< the same of the bound under which a root waits
   int64_t probes = 0;
 
 private:

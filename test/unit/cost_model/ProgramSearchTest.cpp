@@ -294,6 +294,11 @@ TEST_CASE("search equals brute force over the cost model") {
       ProgramEstimator estimator(s.program, s.hardware, s.profile, s.base,
                                  Framework::Native, s.options);
       SearchResult result = search(estimator, s.options);
+      SearchOptions several = s.options;
+      several.threads = 3;
+      const SearchResult same = search(estimator, several);
+      CHECK(same.counters == result.counters);
+      REQUIRE(same.plans.size() == result.plans.size());
       CHECK(result.counters.considered == static_cast<int64_t>(all.size()));
       CHECK(result.counters.considered ==
             result.counters.pruned + result.counters.unfit +
@@ -305,6 +310,7 @@ TEST_CASE("search equals brute force over the cost model") {
       REQUIRE(result.plans.size() == expected.size());
       for (size_t i = 0; i < expected.size(); ++i) {
         CHECK(result.plans[i].text == expected[i]->text);
+        CHECK(same.plans[i].text == expected[i]->text);
         CHECK(result.plans[i].memory == expected[i]->memory);
         CHECK(result.plans[i].estimate.stepTime == expected[i]->estimate.stepTime);
       }
@@ -329,6 +335,7 @@ TEST_CASE("search equals brute force over the cost model") {
           REQUIRE(estimator.mayFit(ranked.candidate, depth,
                                    ranked.memory + Bytes(1)));
       }
+      REQUIRE(estimator.roughBound(ranked.candidate).count() <= time);
       REQUIRE(estimator.memory(ranked.candidate) == ranked.memory);
     }
   }

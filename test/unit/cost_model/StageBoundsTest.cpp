@@ -14,7 +14,7 @@ TEST_CASE("no completion of 50,000 partial plans beats its bounds") {
   const std::vector<std::string> profiles = shippedProfileNames();
   const char *clusters[] = {"dgx-h100", "dgx-a100", "dgx-b200", "host",
                             "gb200-nvl72"};
-  double tightness = 0;
+  double tightness = 0, roughness = 0;
   int64_t probes = 0;
   for (int64_t seen = 0, wanted = randomPlans(50000); seen < wanted;) {
     LlamaSizes sizes;
@@ -72,8 +72,10 @@ TEST_CASE("no completion of 50,000 partial plans beats its bounds") {
     for (int i = 0; i < 6 && !probe.empty(); ++i)
       seen += probe.draw(random);
     tightness += probe.tightness;
+    roughness += probe.roughness;
     probes += probe.probes;
   }
   // On the mean of all depths, the mesh alone included.
   CHECK(tightness / static_cast<double>(5 * probes) > 0.5);
+  CHECK(roughness / static_cast<double>(probes) > 0.3);
 }

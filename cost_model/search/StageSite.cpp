@@ -1,0 +1,317 @@
+//===- StageSite.cpp - What bounds are made of ----------------------------===//
+//
+// In the order of how many candidates share it: the prices of layers (Row), a
+// Batch candidate (Ground), who has parameters and state (Ownership), and the
+// sums of a State or Policy candidate (Site).
+//
+//===----------------------------------------------------------------------===//
+#include "cost_model/search/StageBounds.h"
+
+#include <algorithm>
+
+namespace shardwright::cost {
+
+StageBounds::Cost StageBounds::Price::cost(bool beside) const {
+  Cost cost{forward, backward, forwardCompute + backwardCompute, 0};
+  if (beside) {
+    cost.forward -= forwardExchange;
+    cost.backward -= backwardExchange;
+  }
+  return cost;
+}
+
+void StageBounds::setBatch(Plan &plan, const Candidate &c) const {
+  plan.dtypes = base.dtypes;
+  Candidate batch = c;
+  batch.zero = 0;
+  batch.zeroRanks = 0;
+  setFields(program, plan, batch);
+}
+
+const StageBounds::Row &StageBounds::rowOf(const Plan &plan) {
+  return tables->rows.of(EstimateCache::layersKey(plan), [&] {
+    Plan whole = plan;
+    setMesh(whole);
+    Row row;
+    row.prices.resize(program.kinds.size());
+    const auto priceOf = [&](int kind, Recompute policy) {
+      const LayerProfile layer =
+          cache.priced(program, hardware, profile, whole, kind, policy);
+      return Price{layer.forwardAll().count(),
+                   (layer.dataGradAll() + layer.weightGrad).count(),
+                   layer.forward.count(),
+                   (layer.dataGrad + layer.weightGrad).count(),
+                   layer.forwardExchange.count(),
+                   layer.backwardExchange.count()};
+    };
+    for (const Run &run : program.stack) {
+      std::array<Price, 3> &prices = row.prices[static_cast<size_t>(run.kind)];
+      const bool seen = prices.front().forward > 0;
+      if (!seen)
+        prices.front() = priceOf(run.kind, Recompute::None);
+      const bool repeated =
+          isRepeated(program.kinds[static_cast<size_t>(run.kind)]);
+      if (repeated && !seen)
+        for (Recompute policy : policies)
+          if (policy != Recompute::None)
+            prices[static_cast<size_t>(policy)] = priceOf(run.kind, policy);
+      for (bool beside : {false, true}) {
+        Cost least = prices.front().cost(beside);
+        if (repeated)
+          for (Recompute policy : policies)
+            least = Cost::least(
+                least, prices[static_cast<size_t>(policy)].cost(beside));
+        row.total[beside].add(least, static_cast<double>(run.count));
+      }
+    }
+    return row;
+  });
+}
+
+/// What a framework keeps at least of what the arena saves: what runs again it
+/// does not keep, and inputs of narrow products it may keep narrow.
+double StageBounds::leastSaved(const Plan &plan, const LayerMemory &memory,
+                               Recompute policy) const {
+  double bytes = static_cast<double>(memory.saved.count());
+  if (policy == Recompute::Full)
+    return bytes;
+  for (const SavedPart &part : memory.parts)
+    if (profile.redoes(part.label))
+      bytes -= static_cast<double>(part.bytes.count());
+    else if (plan.dtypes.products != Narrow::None)
+      bytes += std::min(0.0, static_cast<double>(part.narrow.count()));
+  return std::max(0.0, bytes);
+}
+
+const StageBounds::Holds &StageBounds::holdsOf(Ground &ground) {
+  if (ground.holds)
+    return *ground.holds;
+  ground.holds =
+      &tables->holds.of(EstimateCache::layersKey(ground.plan), [&] {
+        Holds holds(program.kinds.size());
+        for (int kind : layerKinds)
+          for (Recompute policy : policies) {
+            const LayerMemory &memory =
+                cache.memory(program, ground.plan, kind, policy);
+            holds[static_cast<size_t>(kind)][static_cast<size_t>(policy)] = {
+                leastSaved(ground.plan, memory, policy),
+                static_cast<double>(memory.workspace.count())};
+          }
+        return holds;
+      });
+  return *ground.holds;
+}
+
+void StageBounds::setRanks(int64_t count) {
+  if (ranks == count)
+    return;
+  ranks = count;
+  Plan plan;
+  plan.dp = count;
+  synchronization = synchronizationTime(hardware, plan).count();
+  excess = slowestExcess(hardware.device, count);
+}
+
+/// Of all ranks some has at least the mean, of time as of compute.
+double StageBounds::roughTime(const Candidate &c) {
+  Candidate key = c;
+  key.gradients = leastGradient;
+  setBatch(scratch, key);
+  setRanks(scratch.ranks());
+  const Row &row = rowOf(scratch);
+  const Cost &total = row.total[besides && c.pp > 1];
+  const double share = static_cast<double>(scratch.microbatches()) /
+                       static_cast<double>(c.pp);
+  return share * (total.all() + excess * total.compute) + synchronization;
+}
+
+StageBounds::Ground &StageBounds::groundOf(const Candidate &c) {
+  Candidate key = c;
+  key.zero = 0;
+  key.zeroRanks = 0;
+  key.schedule = ScheduleKind::OneFOneB;
+  key.chunks = 1;
+  key.offload = false;
+  key.recompute = Recompute::None;
+  uint64_t hash = 0;
+  for (int64_t field :
+       {key.dp, key.tp, key.pp, key.cp, key.ep, key.etp, key.microBatch,
+        static_cast<int64_t>(key.sp), static_cast<int64_t>(key.cpKind),
+        static_cast<int64_t>(key.order),
+        static_cast<int64_t>(key.products.value_or(Narrow::None)),
+        static_cast<int64_t>(key.gradients.value_or(DType::F32))})
+    hash = (hash ^ static_cast<uint64_t>(field)) * 1099511628211u;
+  Ground &ground = grounds[(hash >> 32) % grounds.size()];
+  if (ground.known && ground.key == key)
+    return ground;
+  ground = Ground();
+  ground.key = key;
+  ground.known = true;
+  ground.plan = base;
+  setBatch(ground.plan, key);
+  setMesh(ground.plan);
+  setRanks(ground.plan.ranks());
+  ground.row = &rowOf(ground.plan);
+  ground.border = borderTime(program, hardware, profile, ground.plan).count();
+  ground.microbatches = static_cast<double>(ground.plan.microbatches());
+  return ground;
+}
+
+const StageBounds::Ownership &
+StageBounds::ownershipOf(Ground &ground, const Candidate &key) {
+  const bool twice = stageOwners(key.schedule) > 1;
+  for (const Ownership &own : ground.ownerships)
+    if (own.zero == key.zero && own.zeroRanks == key.zeroRanks &&
+        own.offload == key.offload && own.twice == twice)
+      return own;
+  Ownership own{key.zero, key.zeroRanks, key.offload, twice, {}, {}, {}, 0};
+  Plan plan = ground.plan;
+  setDegrees(program, plan, key);
+  const size_t kinds = program.kinds.size();
+  own.times.resize(kinds);
+  own.blocks.resize(kinds);
+  own.bytes.resize(kinds);
+  StageWork mean; // elements of all stages, then of the mean one
+  double gather = 0;
+  for (const Run &run : program.stack) {
+    const size_t kind = static_cast<size_t>(run.kind);
+    if (!own.blocks[kind]) {
+      const ParameterBlock &block = cache.block(program, plan, run.kind);
+      own.blocks[kind] = &block;
+      own.times[kind] =
+          &cache.times(program, hardware, profile, plan, run.kind);
+      own.bytes[kind] = heldState(plan.dtypes, plan.offloadOptimizer, plan.zero,
+                                  static_cast<double>(block.elements),
+                                  static_cast<double>(block.stateElements));
+    }
+    mean.elements += run.count * own.blocks[kind]->elements;
+    mean.stateElements += run.count * own.blocks[kind]->stateElements;
+    gather += static_cast<double>(run.count) * own.times[kind]->gather.count();
+  }
+  mean.elements /= plan.pp;
+  mean.stateElements /= plan.pp;
+  own.once = StageClock(hardware, profile, plan).optimizerTime(mean).count();
+  if (!profile.overlapParameterGather && plan.zero < 2)
+    own.once += gather / static_cast<double>(plan.pp);
+  ground.ownerships.push_back(std::move(own));
+  return ground.ownerships.back();
+}
+
+StageBounds::Cost StageBounds::costOf(const Price &price, const Ground &ground,
+                                      const Ownership &own,
+                                      const StageClock &clock, bool beside,
+                                      int kind) const {
+  const size_t index = static_cast<size_t>(kind);
+  Cost cost = price.cost(beside);
+  cost.reduce = own.times[index]->reduce.count();
+  if (ground.plan.zero < 2)
+    return cost;
+  // What shows of transfers does not grow slower than layers of one kind do.
+  // Kinds side by side, and the ends beside layers, may hide one another's.
+  const bool alone = uniform() && isRepeated(program.kinds[index]);
+  StageWork work;
+  LayerProfile layer;
+  layer.forward = Seconds(price.forwardCompute);
+  layer.dataGrad = Seconds(price.backwardCompute);
+  addLayers(work, work.layers, layer, *own.blocks[index], *own.times[index], 1);
+  if (alone || !profile.overlapParameterGather)
+    cost.forward += clock.shardedForward(work).count();
+  if (alone || !profile.overlapGradientReduce)
+    cost.backward += clock.shardedBackward(work).count();
+  return cost;
+}
+
+const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
+  Candidate key = c;
+  key.fullLayers = -1;
+  key.firstLayers = key.lastLayers = 0;
+  depth = std::min(depth, Depth::Policy);
+  if (depth < Depth::Policy)
+    key.recompute = Recompute::None;
+  if (depth < Depth::State) {
+    key.zero = 0;
+    key.zeroRanks = 0;
+    key.offload = false;
+    key.gradients = leastGradient;
+    key.schedule = besides && c.pp > 1 ? ScheduleKind::DualPipeV
+                                       : ScheduleKind::OneFOneB;
+    key.chunks = 1;
+  } else if (key.schedule == ScheduleKind::GPipe) {
+    key.schedule = ScheduleKind::OneFOneB; // the same layers and transfers
+  }
+  if (current.depth == depth && current.key == key)
+    return current;
+  current = Site();
+  Site &site = current;
+  site.key = key;
+  site.depth = depth;
+
+  Ground &ground = groundOf(key);
+  const Ownership *own =
+      depth >= Depth::State ? &ownershipOf(ground, key) : nullptr;
+  const bool beside = runsBeside(key.schedule);
+  ground.plan.zero = key.zero;
+  ground.plan.chunks = key.chunks;
+  ground.plan.schedule = key.schedule;
+  ground.plan.offloadOptimizer = key.offload;
+  const StageClock clock(hardware, profile, ground.plan);
+  const auto cost = [&](int kind, Recompute policy) {
+    const Price &price = ground.row->prices[static_cast<size_t>(kind)]
+                                           [static_cast<size_t>(policy)];
+    return own ? costOf(price, ground, *own, clock, beside, kind)
+               : price.cost(beside); // what else depends on ZeRO
+  };
+
+  for (size_t k = 0; k < layerKinds.size(); ++k) {
+    const int kind = layerKinds[k];
+    Layer layer;
+    layer.count = static_cast<double>(before[k].back());
+    layer.plain = cost(kind, Recompute::None);
+    layer.policy = layer.plain;
+    if (depth == Depth::Policy) { // before, nothing asks what layers hold
+      const std::array<Held, 3> &held =
+          holdsOf(ground)[static_cast<size_t>(kind)];
+      const Held &plain = held.front(),
+                 &policy = held[static_cast<size_t>(key.recompute)];
+      layer.policy = cost(kind, key.recompute);
+      layer.savedPlain = plain.saved;
+      layer.savedPolicy = policy.saved;
+      layer.workspace = std::min(plain.workspace, policy.workspace);
+      layer.stateBytes = own->bytes[static_cast<size_t>(kind)];
+    } else {
+      for (Recompute policy : policies)
+        layer.plain = Cost::least(layer.plain, cost(kind, policy));
+      layer.policy = layer.plain;
+    }
+    site.plainTotal +=
+        layer.count * std::min(layer.plain.all(), layer.policy.all());
+    site.policyTotal += layer.count * layer.policy.all();
+    site.leastReduce = site.layers.empty()
+                           ? layer.plain.reduce
+                           : std::min(site.leastReduce, layer.plain.reduce);
+    site.layers.push_back(layer);
+  }
+  for (const Run &run : program.stack) {
+    const Kind &kind = program.kinds[static_cast<size_t>(run.kind)];
+    if (isRepeated(kind))
+      continue;
+    const bool exits = takesStream(kind);
+    const double count = static_cast<double>(run.count);
+    (exits ? site.exit : site.entrance)
+        .add(cost(run.kind, Recompute::None), count);
+    if (own)
+      (exits ? site.exitState : site.entranceState) +=
+          count * own->bytes[static_cast<size_t>(run.kind)];
+  }
+  site.plainTotal += site.entrance.all() + site.exit.all();
+  site.policyTotal += site.entrance.all() + site.exit.all();
+  site.border = ground.border;
+  site.once = synchronization + (own ? own->once : 0);
+  if (key.zero >= 2) // every microbatch may show as much
+    site.leastReduce = 0;
+  site.excess = excess;
+  site.microbatches = ground.microbatches;
+  return site;
+}
+
+} // namespace shardwright::cost
