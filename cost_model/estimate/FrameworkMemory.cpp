@@ -2,6 +2,7 @@
 #include "cost_model/estimate/Estimate.h"
 #include "cost_model/hardware/Kernel.h"
 #include "cost_model/partition/LayerTable.h"
+#include "cost_model/rules/Framework.h"
 
 #include <algorithm>
 #include <cmath>
@@ -201,12 +202,17 @@ StageEstimate estimateStageMemory(const Program &program,
   parts.saved = rounded(std::max(0.0, static_cast<double>(parts.saved.count()) +
                                           framework.otherwiseSaved()));
   beside += framework.gradientCopies(parts);
-  if (plan.offloadOptimizer) // what the host has no room for stays
-    beside += std::max(
-        0.0,
-        static_cast<double>((optimizerStateBytes(program, plan, table, stage) -
-                             hardware.host.capacity)
-                                .count()));
+  if (plan.offloadOptimizer) {
+    const Bytes state = optimizerStateBytes(program, plan, table, stage);
+    const Bytes master(state.count() / 3); // beside two moments as wide
+    const Bytes host = factsOf(profile.framework).offloadsMaster
+                           ? state
+                           : state - master;
+    // What does not go there, and what it has no room for.
+    beside += static_cast<double>((state - host).count()) +
+              std::max(0.0, static_cast<double>(
+                                (host - hardware.host.capacity).count()));
+  }
   if (plan.zero >= 3 && profile.masterIsParameter)
     parts.parameters = Bytes(0); // gathered copies are cast from it
   // Of the layer behind the one at work, whose transfers run ahead.

@@ -4,6 +4,7 @@
 #include "cost_model/hardware/Collective.h"
 #include "cost_model/hardware/Kernel.h"
 #include "cost_model/partition/BucketTransfers.h"
+#include "cost_model/rules/Framework.h"
 
 #include <algorithm>
 #include <cmath>
@@ -220,10 +221,13 @@ Seconds StageClock::hostTime(const StageWork &own) const {
   const double grad = static_cast<double>(byteWidth(dtypes.grad)),
                param = static_cast<double>(byteWidth(dtypes.param)),
                master = static_cast<double>(byteWidth(dtypes.master));
-  const double moved = elements * (grad + param);
+  // Where the master stays on the device it comes back instead.
+  const double back =
+      factsOf(profile.framework).offloadsMaster ? param : master;
+  const double moved = elements * (grad + back);
   // Master and two moments are read and written, the gradient and the parameter
   // written by one and read by the other.
-  const double traffic = elements * (6 * master + 2 * grad + 2 * param);
+  const double traffic = elements * (6 * master + 2 * grad + 2 * back);
   return Seconds(moved / (hardware.host.link.count() * kHostLinkFraction) +
                  traffic /
                      (hardware.host.memory.count() * kHostUpdateFraction));

@@ -138,7 +138,7 @@ struct HostMemory {
 };
 /// Shares of its rates that transfers and an update reach; sources: Constants.
 inline constexpr double kHostLinkFraction = 0.86;
-inline constexpr double kHostUpdateFraction = 0.49;
+inline constexpr double kHostUpdateFraction = 0.33;
 
 /// A device that is slower than its kind: all its compute takes 1 / speed.
 struct SlowRank {

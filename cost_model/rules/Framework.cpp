@@ -70,7 +70,10 @@ const FrameworkFacts &factsOf(Framework framework) {
       {MeshOrder::PpDp, MeshOrder::DpPp},
       {DType::F32, DType::BF16},
       {Narrow::None, Narrow::Fp8, Narrow::Mxfp8, Narrow::Fp8Block,
-       Narrow::Fp4Block}};
+       Narrow::Fp4Block},
+      // 8 bytes an element leave the device: 15.3 GB of 1.9e9 elements
+      // (NVIDIA-NeMo/Megatron-Bridge b00deab, cpu-offloading/card.yaml).
+      false};
   // Its offload moves parameters and gradients, too; that is not priced.
   static const FrameworkFacts titan = {
       "torchtitan 0.2.2",

@@ -39,6 +39,7 @@ struct FrameworkFacts {
   std::vector<MeshOrder> orders = {MeshOrder::PpDp};
   std::vector<DType> gradients; ///< of 16-bit training; its default first
   std::vector<Narrow> products = {Narrow::None};
+  bool offloadsMaster = true; ///< to the host, beside the moments
 };
 const FrameworkFacts &factsOf(Framework framework);
 
