@@ -266,6 +266,8 @@ bool Compilation::checkCompiled(const cost::Program &program) {
     notYet(parallel + "cp", "context parallelism");
   if (plan.offloadOptimizer)
     notYet(parallel + "offload", "an optimizer on the host");
+  if (plan.offloadActivations)
+    notYet(parallel + "offload", "activations on the host");
   if (plan.pp > 1 && plan.order != cost::MeshOrder::PpDp)
     notYet(planName + "#/mesh", "a mesh without pp first");
   if (plan.dtypes.products != cost::Narrow::None)

@@ -39,6 +39,8 @@ public:
       }
     }
     addShared();
+    if (plan.offloadActivations)
+      addHostTransfers();
     const Timeline timeline = runPipeline(plan.schedule, plan.microbatches(),
                                           pipelineTimes(), &cache.schedules);
 
@@ -86,6 +88,16 @@ public:
   }
 
 private:
+  void addHostTransfers() {
+    const double rate = hardware.host.link.count() * kHostLinkFraction;
+    const std::vector<double> bytes =
+        savedByChunks(program, hardware, profile, plan);
+    for (size_t i = 0; i < chunkWork.size(); ++i) {
+      chunkWork[i].toHost = Seconds(rate > 0 ? bytes[i] / rate : 0);
+      work[i / static_cast<size_t>(plan.chunks)].toHost += chunkWork[i].toHost;
+    }
+  }
+
   /// Of the slowest device of a pipeline rank: those that share its layers wait
   /// for it, and the step for its pipeline.
   double speedOf(int64_t stage) const {
@@ -110,6 +122,9 @@ private:
       stage.exposedReduce = clock.exposedReduce(own);
       stage.gather = own.gather;
       stage.exposedGather = clock.exposedGather(own);
+      stage.toHost = own.toHost;
+      stage.savedForward = clock.savedForward(own);
+      stage.savedBackward = clock.savedBackward(own);
       stage.shardedForward = clock.shardedForward(own);
       stage.shardedBackward = clock.shardedBackward(own);
       stage.optimizer = clock.optimizerTime(own);
@@ -198,9 +213,11 @@ private:
     times.chunks = plan.chunks;
     for (const StageWork &own : chunkWork) {
       StageTimes entry{own.layers.forwardAll() + own.entrance.forwardAll() +
-                           own.exit.forwardAll() + clock.shardedForward(own),
+                           own.exit.forwardAll() + clock.shardedForward(own) +
+                           clock.savedForward(own),
                        own.layers.dataGradAll() + own.entrance.dataGradAll() +
-                           own.exit.dataGradAll() + clock.shardedBackward(own),
+                           own.exit.dataGradAll() + clock.shardedBackward(own) +
+                           clock.savedBackward(own),
                        own.layers.weightGrad + own.entrance.weightGrad +
                            own.exit.weightGrad,
                        hiddenBeside(own)};
@@ -246,11 +263,13 @@ private:
       // What forwards beside backwards hid is in nobody's way.
       const Seconds apart =
           count * (sum.forwardAll() + sum.dataGradAll() + sum.weightGrad +
-                   clock.shardedForward(own) + clock.shardedBackward(own));
+                   clock.shardedForward(own) + clock.shardedBackward(own) +
+                   clock.savedForward(own) + clock.savedBackward(own));
       exchange = maximum(Seconds(0), exchange - (apart - line.busy));
     }
     add("ep_communication", exchange);
     add("host", count * (sum.forwardHost + sum.backwardHost));
+    add("offload", count * (clock.savedForward(own) + clock.savedBackward(own)));
     add("pp_communication", line.transfer);
     add("pp_bubble", line.idle);
   }

@@ -37,7 +37,8 @@ struct StageEstimate {
 /// Time terms on the critical path; their sum is stepTime. Always these, in
 /// this order, zeros included:
 ///   compute_forward, compute_backward, recompute, tp_communication,
-///   cp_communication, ep_communication, host, pp_communication, pp_bubble
+///   cp_communication, ep_communication, host, offload, pp_communication,
+///   pp_bubble
 ///                                 of the stage that reduces its gradients last
 ///   dp_communication              exposed part of its gradient reduction
 ///   embedding_communication       sums of a parameter that stages share
@@ -145,6 +146,12 @@ Estimate estimate(const Program &program, const Hardware &hardware,
                   const Profile &profile, const Plan &plan,
                   EstimateCache *cache = nullptr);
 
+/// Bytes that the layers of every chunk save for a microbatch, [rank * chunks +
+/// chunk]: what goes to the host under Plan::offloadActivations.
+std::vector<double> savedByChunks(const Program &program,
+                                  const Hardware &hardware,
+                                  const Profile &profile, const Plan &plan);
+
 /// What a rank of the pipeline does, for those who ask why.
 struct StageBreakdown {
   LayerProfile work;  ///< of one microbatch in each of its chunks
@@ -153,6 +160,8 @@ struct StageBreakdown {
                                  ///< exposed once under ZeRO 2 and 3
   Seconds gather, exposedGather; ///< of parameters; of every use under ZeRO 3
   Seconds shardedForward, shardedBackward; ///< exposed in every microbatch
+  Seconds toHost; ///< copies of saved values, one way, in every microbatch
+  Seconds savedForward, savedBackward;     ///< of them and back, exposed
   Seconds optimizer;
   Seconds hostUpdate; ///< of it, on the host
   int64_t elements = 0, stateElements = 0; ///< parameters; those it updates

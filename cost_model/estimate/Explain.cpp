@@ -171,6 +171,10 @@ private:
     add("host", "microbatches * (forward_waits + backward_waits)",
         {times, seconds("forward_waits", work.forwardHost),
          seconds("backward_waits", work.backwardHost)});
+    add("offload", "microbatches * (forward_exposed + backward_exposed)",
+        {times, seconds("forward_exposed", own.savedForward),
+         seconds("backward_exposed", own.savedBackward),
+         seconds("one_way", own.toHost)});
     add("pp_communication", "held",
         {seconds("held", own.line.transfer)});
     add("pp_bubble", "end - busy - held",

@@ -52,40 +52,32 @@ public:
   /// output of recomputed attention, inputs of products in 8 bits. May be
   /// negative.
   double otherwiseSaved() const {
-    return largestHeld([&](const StageRun &run) {
-      const LayerMemory &layer = table.of(run).memory;
-      Bytes bytes(0);
-      if (run.recompute == Recompute::Selective && profile.selectiveKeepsOutput)
-        bytes += layer.attention;
-      if (profile.keepsGatheredInputs && plan.sp && plan.tp > 1 &&
-          run.recompute != Recompute::Full) // behind either norm
-        bytes += 2 * (plan.tp - 1) * streamBytes(program, plan);
-      if (run.recompute != Recompute::Full)
-        for (const SavedPart &part : layer.parts) {
-          if (profile.redoes(part.label)) {
-            bytes = bytes - part.bytes;
-            continue;
-          }
-          if (plan.dtypes.products != Narrow::None)
-            bytes += part.narrow;
-          if (part.routed)
-            bytes += rounded((profile.expertImbalance - 1) *
-                             static_cast<double>(part.bytes.count()));
-        }
-      return static_cast<double>(bytes.count());
+    return largestHeld(
+        [&](const StageRun &run) { return otherwiseSavedBy(run); });
+  }
+
+  /// What layers save for a microbatch, a chunk at a time.
+  std::vector<double> savedByChunk() const {
+    return heldByChunk([&](const StageRun &run) { return savedBy(run); });
+  }
+
+  /// Of all that layers save: the layer at work and the one whose copy is under
+  /// way keep theirs on the device, the others' goes to the host.
+  double savedOnHost() const {
+    double largest = 0;
+    forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
+      if (isLayer(run))
+        largest = std::max(largest, savedBy(run));
     });
+    return std::max(
+        0.0, largestHeld([&](const StageRun &run) { return savedBy(run); }) -
+                 2 * largest);
   }
 
   /// What kernels that are not fused hold: masks, scores, copies of logits.
   double eagerBytes() const {
-    double bytes = largestHeld([&](const StageRun &run) {
-      double own = 0;
-      if (run.recompute != Recompute::Full)
-        own += profile.savedMaskBytes * stream + eager;
-      if (unfused && run.recompute == Recompute::None)
-        own += profile.scoreSavedBytes * scores;
-      return own;
-    });
+    double bytes =
+        largestHeld([&](const StageRun &run) { return eagerSavedBy(run); });
     forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
       if (givesStream(kindOf(run)))
         return;
@@ -137,16 +129,61 @@ private:
     return program.kinds[static_cast<size_t>(kindIndex(program, run.kind))];
   }
 
-  /// The most at any moment of the schedule of what `of` says that one layer of
-  /// a run holds for a microbatch.
-  template <typename Of> double largestHeld(Of of) const {
+  bool isLayer(const StageRun &run) const {
+    const Kind &kind = kindOf(run);
+    return takesStream(kind) && givesStream(kind);
+  }
+
+  double otherwiseSavedBy(const StageRun &run) const {
+    const LayerMemory &layer = table.of(run).memory;
+    Bytes bytes(0);
+    if (run.recompute == Recompute::Selective && profile.selectiveKeepsOutput)
+      bytes += layer.attention;
+    if (profile.keepsGatheredInputs && plan.sp && plan.tp > 1 &&
+        run.recompute != Recompute::Full) // behind either norm
+      bytes += 2 * (plan.tp - 1) * streamBytes(program, plan);
+    if (run.recompute != Recompute::Full)
+      for (const SavedPart &part : layer.parts) {
+        if (profile.redoes(part.label)) {
+          bytes = bytes - part.bytes;
+          continue;
+        }
+        if (plan.dtypes.products != Narrow::None)
+          bytes += part.narrow;
+        if (part.routed)
+          bytes += rounded((profile.expertImbalance - 1) *
+                           static_cast<double>(part.bytes.count()));
+      }
+    return static_cast<double>(bytes.count());
+  }
+  double eagerSavedBy(const StageRun &run) const {
+    double own = 0;
+    if (run.recompute != Recompute::Full)
+      own += profile.savedMaskBytes * stream + eager;
+    if (unfused && run.recompute == Recompute::None)
+      own += profile.scoreSavedBytes * scores;
+    return own;
+  }
+  double savedBy(const StageRun &run) const {
+    return static_cast<double>(table.of(run).memory.saved.count()) +
+           otherwiseSavedBy(run) + eagerSavedBy(run);
+  }
+
+  /// What `of` says that one layer of a run holds, over the layers of a chunk.
+  template <typename Of> std::vector<double> heldByChunk(Of of) const {
     std::vector<double> held(static_cast<size_t>(plan.chunks), 0);
     forEachRun(plan, stage, [&](const StageRun &run, int64_t chunk) {
-      const Kind &kind = kindOf(run);
-      if (takesStream(kind) && givesStream(kind))
+      if (isLayer(run))
         held[static_cast<size_t>(chunk)] +=
             static_cast<double>(run.count) * of(run);
     });
+    return held;
+  }
+
+  /// The most at any moment of the schedule of what `of` says that one layer of
+  /// a run holds for a microbatch.
+  template <typename Of> double largestHeld(Of of) const {
+    const std::vector<double> held = heldByChunk(of);
     double most = 0;
     bool first = true;
     for (const InFlight &moment : moments) {
@@ -202,6 +239,7 @@ StageEstimate estimateStageMemory(const Program &program,
   parts.saved = rounded(std::max(0.0, static_cast<double>(parts.saved.count()) +
                                           framework.otherwiseSaved()));
   beside += framework.gradientCopies(parts);
+  double room = static_cast<double>(hardware.host.capacity.count());
   if (plan.offloadOptimizer) {
     const Bytes state = optimizerStateBytes(program, plan, table, stage);
     const Bytes master(state.count() / 3); // beside two moments as wide
@@ -209,9 +247,17 @@ StageEstimate estimateStageMemory(const Program &program,
                            ? state
                            : state - master;
     // What does not go there, and what it has no room for.
-    beside += static_cast<double>((state - host).count()) +
-              std::max(0.0, static_cast<double>(
-                                (host - hardware.host.capacity).count()));
+    const double goes =
+        std::min(room, static_cast<double>(host.count()));
+    beside += static_cast<double>(state.count()) - goes;
+    room -= goes;
+  }
+  if (plan.offloadActivations) {
+    // Copies of logits and the like are no layer's, so this is part of both.
+    const double goes = std::min(room, framework.savedOnHost());
+    const double saved = static_cast<double>(parts.saved.count());
+    parts.saved = rounded(std::max(0.0, saved - goes));
+    beside -= std::max(0.0, goes - saved);
   }
   if (plan.zero >= 3 && profile.masterIsParameter)
     parts.parameters = Bytes(0); // gathered copies are cast from it
@@ -232,6 +278,22 @@ StageEstimate estimateStageMemory(const Program &program,
   estimate.outside = contextBytes(profile, plan) + estimate.fragments;
   estimate.framework = eager + estimate.outside;
   return estimate;
+}
+
+std::vector<double> savedByChunks(const Program &program,
+                                  const Hardware &hardware,
+                                  const Profile &profile, const Plan &plan) {
+  const LayerTable table(program, plan);
+  const ScheduleFacts facts = scheduleFacts(plan);
+  std::vector<double> bytes;
+  for (int64_t stage = 0; stage < plan.pp; ++stage) {
+    const std::vector<double> own =
+        FrameworkMemory(program, hardware, profile, plan, table, stage,
+                        facts.inFlight[static_cast<size_t>(stage)])
+            .savedByChunk();
+    bytes.insert(bytes.end(), own.begin(), own.end());
+  }
+  return bytes;
 }
 
 std::vector<StageEstimate> estimateMemory(const Program &program,

@@ -114,6 +114,7 @@ void accumulate(StageWork &sum, const StageWork &chunk) {
   sum.largestReduce = maximum(sum.largestReduce, chunk.largestReduce);
   sum.gather += chunk.gather;
   sum.reduceShards += chunk.reduceShards;
+  sum.toHost += chunk.toHost;
   sum.elements = checkedAdd(sum.elements, chunk.elements);
   sum.stateElements = checkedAdd(sum.stateElements, chunk.stateElements);
 }

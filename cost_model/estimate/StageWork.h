@@ -34,6 +34,8 @@ struct StageWork {
   Seconds reduce, largestReduce; ///< gradient reduction; of one layer
   Seconds gather;                ///< of parameters
   Seconds reduceShards; ///< sums of sharded gradients that are left for the end
+  /// Of what its layers save to the host's memory, one way, if it goes there.
+  Seconds toHost;
   int64_t elements = 0;          ///< parameters of a rank
   int64_t stateElements = 0;     ///< of its optimizer state
 };
@@ -71,6 +73,15 @@ public:
   /// is longer than the layers shows.
   Seconds shardedForward(const StageWork &own) const;
   Seconds shardedBackward(const StageWork &own) const;
+  /// Of the copies of saved values to the host beside a forward pass, and back
+  /// beside a backward pass.
+  Seconds savedForward(const StageWork &own) const {
+    return maximum(Seconds(0), own.toHost - own.layers.forward);
+  }
+  Seconds savedBackward(const StageWork &own) const {
+    return maximum(Seconds(0), own.toHost - own.layers.dataGrad -
+                                   own.layers.weightGrad);
+  }
   /// Of the gradient reduction that ends a step.
   Seconds exposedReduce(const StageWork &own) const;
   /// Of the gather of updated parameters.

@@ -125,6 +125,9 @@ struct Plan {
   /// Master weights and moments live in the host's memory, which updates them;
   /// in files "offload": "optimizer".
   bool offloadOptimizer = false;
+  /// What layers save waits in the host's memory for their backward pass; in
+  /// files "offload": "activations", or "both".
+  bool offloadActivations = false;
   int64_t globalBatch = 1; ///< sequences per step over the whole job
   int64_t microBatch = 1;  ///< sequences per rank and microbatch
   int64_t sequence = 0;    ///< tokens per sequence

@@ -108,8 +108,13 @@ void readParallel(JsonObject parallel, Plan &plan) {
   else
     expectValue(parallel, "cp_kind", "none");
   if (parallel.has("offload")) {
-    expectValue(parallel, "offload", "optimizer");
-    plan.offloadOptimizer = true;
+    const std::string what = parallel.string("offload");
+    plan.offloadOptimizer = what == "optimizer" || what == "both";
+    plan.offloadActivations = what == "activations" || what == "both";
+    if (!plan.offloadOptimizer && !plan.offloadActivations)
+      parallel.complain("/offload", "expected optimizer, activations or both, "
+                                    "but got '" +
+                                        what + "'");
   }
   plan.zeroRanks = shardRanks(plan, parallel.at("zero_axes"));
   expectValue(parallel, "zero_axes", zeroAxes(plan));
@@ -274,8 +279,10 @@ std::string canonicalText(const Plan &plan) {
   // Written where they say something.
   if (plan.kvReplicas > 1)
     text["parallel"]["kv_replicas"] = plan.kvReplicas;
-  if (plan.offloadOptimizer)
-    text["parallel"]["offload"] = "optimizer";
+  if (plan.offloadOptimizer || plan.offloadActivations)
+    text["parallel"]["offload"] = !plan.offloadActivations ? "optimizer"
+                                  : !plan.offloadOptimizer ? "activations"
+                                                           : "both";
   if (plan.dtypes.products != Narrow::None)
     text["dtypes"]["products"] = name(plan.dtypes.products);
   return canonicalJson(text);

@@ -73,7 +73,9 @@ const FrameworkFacts &factsOf(Framework framework) {
        Narrow::Fp4Block},
       // 8 bytes an element leave the device: 15.3 GB of 1.9e9 elements
       // (NVIDIA-NeMo/Megatron-Bridge b00deab, cpu-offloading/card.yaml).
-      false};
+      false,
+      // core/transformer/transformer_config.py: cpu_offloading.
+      HostActivations::WithoutPipeline};
   // Its offload moves parameters and gradients, too; that is not priced.
   static const FrameworkFacts titan = {
       "torchtitan 0.2.2",
@@ -100,7 +102,8 @@ const FrameworkFacts &factsOf(Framework framework) {
       "deepspeed/runtime/pipe/engine.py: \"ZeRO-2 and ZeRO-3 are incompatible "
       "with pipeline parallelism\"; pipe/schedule.py (TrainSchedule); "
       "pipe/topology.py: axes pipe, data, model, none of a sequence; "
-      "zero/config.py: offload_optimizer, mics_shard_size; config.py: "
+      "zero/config.py: offload_optimizer, mics_shard_size; "
+      "activation_checkpointing/config.py: cpu_checkpointing; config.py: "
       "communication_data_type, grad_accum_dtype; "
       "sequence_parallel/ulysses_sp.py",
       {0, 1, 2, 3},
@@ -114,7 +117,9 @@ const FrameworkFacts &factsOf(Framework framework) {
       {1, 2, 3},
       {MeshOrder::PpDp},
       {DType::F32, DType::BF16},
-      {Narrow::None}};
+      {Narrow::None},
+      true,
+      HostActivations::Checkpoints};
   switch (framework) {
   case Framework::Native: return native;
   case Framework::MegatronCore: return megatron;

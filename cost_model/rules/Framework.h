@@ -24,6 +24,13 @@ bool parseFramework(std::string_view text, Framework &framework);
 /// "native, megatron-core, torchtitan or deepspeed"
 std::string frameworkNames();
 
+/// When a framework can keep what layers save on the host.
+enum class HostActivations {
+  Never,
+  WithoutPipeline, ///< and without recomputation
+  Checkpoints,     ///< the inputs of layers that run again
+};
+
 struct FrameworkFacts {
   std::string_view version; ///< that was read
   std::string_view source;
@@ -40,6 +47,7 @@ struct FrameworkFacts {
   std::vector<DType> gradients; ///< of 16-bit training; its default first
   std::vector<Narrow> products = {Narrow::None};
   bool offloadsMaster = true; ///< to the host, beside the moments
+  HostActivations activations = HostActivations::Never;
 };
 const FrameworkFacts &factsOf(Framework framework);
 

@@ -75,6 +75,48 @@ void checkFrameworkOffload(RuleCheck &check) {
           "an optimizer on the host under a zero stage", numberText);
 }
 
+void checkFrameworkActivations(RuleCheck &check) {
+  const Plan &plan = check.plan;
+  if (pricesAll(check) || !plan.offloadActivations)
+    return;
+  bool any = false, all = true; // layers that run again
+  for (const Stage &stage : plan.stages)
+    for (const StageRun &run : stage.runs) {
+      const int kind = kindIndex(check.program, run.kind);
+      if (kind < 0)
+        continue;
+      const Kind &type = check.program.kinds[static_cast<size_t>(kind)];
+      if (!takesStream(type) || !givesStream(type))
+        continue;
+      any = any || run.recompute != Recompute::None;
+      all = all && run.recompute == Recompute::Full;
+    }
+  const std::string under = " with activations on the host under " +
+                            std::string(name(check.framework));
+  switch (factsOf(check.framework).activations) {
+  case HostActivations::Never:
+    check.fail("expected activations on the device under " +
+                   std::string(name(check.framework)) +
+                   ", which cannot keep them on the host",
+               {"activations on the device"});
+    return;
+  case HostActivations::WithoutPipeline:
+    if (plan.pp > 1 || any)
+      check.fail("expected pp = 1 and no recomputation" + under +
+                     ", but got pp = " + std::to_string(plan.pp) +
+                     (any ? " and layers that run again" : ""),
+                 {"pp = 1, recompute none", "activations on the device"});
+    return;
+  case HostActivations::Checkpoints:
+    if (!all)
+      check.fail("expected recompute full" + under +
+                     ", which moves the inputs of layers that run again, but "
+                     "got layers that do not",
+                 {"recompute full", "activations on the device"});
+    return;
+  }
+}
+
 void checkFrameworkOrder(RuleCheck &check) {
   if (!pricesAll(check) && check.plan.order != MeshOrder::PpDp)
     among(check, factsOf(check.framework).orders, check.plan.order,

@@ -71,6 +71,7 @@ void checkNarrowExtents(RuleCheck &check);
 void checkFrameworkContext(RuleCheck &check);
 void checkFrameworkCopies(RuleCheck &check);
 void checkFrameworkOffload(RuleCheck &check);
+void checkFrameworkActivations(RuleCheck &check);
 void checkFrameworkOrder(RuleCheck &check);
 void checkFrameworkGradients(RuleCheck &check);
 void checkFrameworkProducts(RuleCheck &check);

@@ -469,6 +469,7 @@ constexpr Entry table[] = {
     {Diag::cp_of_framework, checkFrameworkContext},
     {Diag::copies_of_framework, checkFrameworkCopies},
     {Diag::offload_of_framework, checkFrameworkOffload},
+    {Diag::activations_of_framework, checkFrameworkActivations},
     {Diag::order_of_framework, checkFrameworkOrder},
     {Diag::gradients_of_framework, checkFrameworkGradients},
     {Diag::products_of_framework, checkFrameworkProducts},

@@ -133,6 +133,8 @@ std::string planText(const Program &program, const Plan &plan) {
                          : ""));
   if (plan.offloadOptimizer)
     parts.push_back("optimizer on the host");
+  if (plan.offloadActivations)
+    parts.push_back("activations on the host");
   if (plan.order == MeshOrder::DpPp)
     parts.push_back("pipelines inside of DP");
   if (plan.dtypes.products != Narrow::None)

@@ -77,6 +77,7 @@ std::vector<PlanField> fieldsOf(const Plan &plan) {
           {"zero", number(plan.zero)},
           {"zero ranks", number(zeroDegree(plan))},
           {"optimizer", plan.offloadOptimizer ? "host" : "device"},
+          {"activations", plan.offloadActivations ? "host" : "device"},
           {"order", plan.order == MeshOrder::PpDp ? "pp, dp" : "dp, pp"},
           {"microbatch", number(plan.microBatch)},
           {"microbatches", number(plan.microbatches())},

@@ -48,6 +48,11 @@ void PlanFlags::add(CLI::App &command) {
       .add_flag("--offload-optimizer", offload,
                 "Optimizer state in the host's memory, updated there")
       ->group("Plan");
+  command
+      .add_flag("--offload-activations", activations,
+                "What layers save waits in the host's memory for their backward "
+                "pass")
+      ->group("Plan");
   command.add_flag("--sp", sp, "Sequence parallelism over the tp ranks")
       ->group("Plan");
   command
@@ -69,7 +74,7 @@ void PlanFlags::add(CLI::App &command) {
 
 bool PlanFlags::any() const {
   return tp || pp || dp || cp || ep || etp || microBatch || zero >= 0 || sp ||
-         zeroRanks || offload || !cpKind.empty() ||
+         zeroRanks || offload || activations || !cpKind.empty() ||
          !recompute.empty() || !schedule.empty() || chunks || !layers.empty();
 }
 
@@ -194,6 +199,7 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
     return false;
   }
   plan = planAt(program, from, candidate);
+  plan.offloadActivations = flags.activations;
   plan.chunks = chunks;
   if (stages != plan.pp)
     plan.stages = evenStages(program, stages, candidate.recompute,

@@ -32,7 +32,10 @@ Json parallelJson(const Program &program, const Plan &plan) {
           {"sp", plan.sp},
           {"zero", plan.zero},
           {"zero_ranks", zeroDegree(plan)},
-          {"offload", plan.offloadOptimizer ? "optimizer" : "none"},
+          {"offload", plan.offloadOptimizer && plan.offloadActivations ? "both"
+                      : plan.offloadOptimizer                     ? "optimizer"
+                      : plan.offloadActivations ? "activations"
+                                                : "none"},
           {"order", plan.order == MeshOrder::PpDp ? "pp-dp" : "dp-pp"},
           {"products", name(plan.dtypes.products)},
           {"gradients", name(plan.dtypes.grad)},

@@ -216,6 +216,7 @@ unit |= {
     name: "FrameworkRulesTest.cpp" for name in
     ("zero_of_framework", "schedule_of_framework", "tp_needs_sp",
      "cp_of_framework", "copies_of_framework", "offload_of_framework",
+     "activations_of_framework",
      "order_of_framework", "gradients_of_framework", "products_of_framework")}
 
 # Search.

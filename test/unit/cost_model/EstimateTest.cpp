@@ -188,6 +188,45 @@ TEST_CASE("exchanges beside another microbatch, by hand") {
   CHECK(shown(2, 4) == std::pair(3.0, 9.0)); // nor while a pipeline fills
 }
 
+TEST_CASE("activations on the host, by hand") {
+  const Program program = llama();
+  const Hardware real = clusterOf("dgx-h100", 16);
+  const Profile profile = profileOf("megatron-core");
+  for (int64_t pp : {1, 2}) {
+    const Plan device = planFor(program, pp, 4 / pp, 4, true, 1, 2, 64);
+    Plan host = device;
+    host.offloadActivations = true;
+    const auto savedOf = [&](const Plan &plan, const Hardware &hardware,
+                             size_t stage) {
+      return static_cast<double>(estimate(program, hardware, profile, plan)
+                                     .stages[stage]
+                                     .memory.saved.count());
+    };
+    const std::vector<double> saved = savedByChunks(program, real, profile, host);
+    REQUIRE(saved.size() == static_cast<size_t>(pp));
+    for (size_t stage = 0; stage < saved.size(); ++stage) {
+      // 1F1B holds pp - stage microbatches; two of its layers' stay.
+      const double inFlight = static_cast<double>(pp) - static_cast<double>(stage);
+      const double stays = 2 * static_cast<double>(pp) / 8;
+      CHECK(savedOf(device, real, stage) - savedOf(host, real, stage) ==
+            Approx(saved[stage] * (inFlight - stays)).epsilon(1e-6));
+    }
+    // Copies take the link's time, forward and backward, unless compute hides it.
+    Hardware other = real;
+    other.host.link = BytesPerSecond(1e6);
+    CHECK(term(estimate(program, other, profile, host), "offload") ==
+          Approx(2 * static_cast<double>(host.microbatches()) * saved[0] /
+                 (1e6 * kHostLinkFraction))
+              .epsilon(0.01));
+    other.host.link = BytesPerSecond(1e15);
+    CHECK(estimate(program, other, profile, host).stepTime ==
+          estimate(program, other, profile, device).stepTime);
+    // A host without room: all stays.
+    other.host.capacity = Bytes(0);
+    CHECK(savedOf(host, other, 0) == savedOf(device, other, 0));
+  }
+}
+
 TEST_CASE("memory is the arena and what the framework adds") {
   const Program program = llama();
   const Hardware hardware = clusterOf("dgx-h100", 16);

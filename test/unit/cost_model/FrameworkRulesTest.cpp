@@ -102,6 +102,9 @@ TEST_CASE("parts, copies, hosts, orders and types are those of a framework") {
        [](Plan &p) { p.zeroRanks = 2; }},
       {"offload_of_framework", Framework::DeepSpeed, Framework::TorchTitan, 3,
        [](Plan &p) { p.offloadOptimizer = true; }},
+      {"activations_of_framework", Framework::MegatronCore,
+       Framework::TorchTitan, 0,
+       [](Plan &p) { p.offloadActivations = true; }},
       {"order_of_framework", Framework::MegatronCore, Framework::TorchTitan, 0,
        [](Plan &p) { p.order = MeshOrder::DpPp; }},
       {"gradients_of_framework", Framework::DeepSpeed, Framework::TorchTitan, 0,
@@ -125,7 +128,21 @@ TEST_CASE("parts, copies, hosts, orders and types are those of a framework") {
     CHECK_FALSE(violation->legal.empty());
     seen.insert(c.rule);
   }
-  CHECK(seen.size() == 6);
+  CHECK(seen.size() == 7);
+  // Megatron moves what layers save without a pipeline and recomputation alone,
+  // DeepSpeed what layers that run again start from.
+  const auto brokenRules = [&](int64_t pp, Recompute policy,
+                               Framework framework) {
+    Plan plan = planFor(program, pp, 2, 1, false, 0, 1, 4, policy);
+    plan.offloadActivations = true;
+    return checkPlan(program, plan, ModelCheck::NameOnly, framework).size();
+  };
+  CHECK(brokenRules(1, Recompute::None, Framework::MegatronCore) == 0);
+  CHECK(brokenRules(2, Recompute::None, Framework::MegatronCore) == 1);
+  CHECK(brokenRules(1, Recompute::Full, Framework::MegatronCore) == 1);
+  CHECK(brokenRules(2, Recompute::Full, Framework::DeepSpeed) == 0);
+  CHECK(brokenRules(1, Recompute::None, Framework::DeepSpeed) == 1);
+  CHECK(brokenRules(2, Recompute::Selective, Framework::Native) == 0);
   // DeepSpeed's pipeline has no axis for parts of a sequence.
   Plan both = planFor(program, 2, 2, 1, false, 0, 1, 4);
   both.cp = 2;

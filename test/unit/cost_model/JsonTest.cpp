@@ -141,6 +141,10 @@ TEST_CASE("keys of a split sequence, of copies and of narrow products") {
   CHECK_FALSE(has(roundTrips(), "offload"));
   plan.offloadOptimizer = true;
   CHECK(has(roundTrips(), "\"offload\": \"optimizer\""));
+  plan.offloadActivations = true;
+  CHECK(has(roundTrips(), "\"offload\": \"both\""));
+  plan.offloadOptimizer = false;
+  CHECK(has(roundTrips(), "\"offload\": \"activations\""));
   for (Narrow narrow : narrows) {
     plan.dtypes.products = narrow;
     CHECK(has(roundTrips(), "products") == (narrow != Narrow::None));
