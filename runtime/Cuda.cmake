@@ -49,6 +49,7 @@ else()
     src/backend/cuda/GpuCollectives.cpp
     src/backend/cuda/GpuMatmul.cpp
     src/backend/cuda/OpenCudaDevice.cpp
+    src/backend/cuda/RecordedCalls.cpp
     src/backend/cuda/SharedLibrary.cpp
   )
   list(REMOVE_DUPLICATES SHARDWRIGHT_CUDA_INCLUDES)

@@ -220,6 +220,20 @@ CUresult cuMemFree(CUdeviceptr memory) {
   }
   return CUDA_SUCCESS;
 }
+CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
+  *memory = std::calloc(1, bytes);
+  return *memory ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+CUresult cuMemFreeHost(void *memory) {
+  mine().drain();
+  std::free(memory);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemHostGetDevicePointer(CUdeviceptr *device, void *memory,
+                                   unsigned) {
+  *device = reinterpret_cast<CUdeviceptr>(memory);
+  return CUDA_SUCCESS;
+}
 CUresult cuMemcpyHtoDAsync(CUdeviceptr target, const void *source, size_t bytes,
                            CUstream on) {
   if (mine().isCapturing()) // a replay would read memory that may be gone

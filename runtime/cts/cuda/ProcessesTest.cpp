@@ -112,7 +112,9 @@ TEST_CASE("a process that dies is named, with the call that others wait in") {
   SECTION("in a recorded step") {
     ends(launch(2, "FAKE_NCCL_DIE=24", "dp=2,device",
                 "--steps 3 --timeout 60"),
-         10, gone, "rank 0 waited for barrier");
+         10, gone,
+         "; its device is at all_reduce number 14 over axes 'dp' (f64, 128 "
+         "elements, phase reduce) of ranks 0, 1 in the recorded step");
   }
   SECTION("one of four, of whom each may be the first to notice") {
     for (int time = 0; time < 3; ++time)
@@ -133,6 +135,14 @@ TEST_CASE("a GPU that stalls is named by the deadline, with the call") {
        "to end within 1 s, but 'Fake GPU' of rank");
 }
 
+TEST_CASE("a GPU that stalls in a recorded step is named with the call") {
+  if (std::string(SHARDWRIGHT_LAUNCH).empty())
+    return;
+  ends(launch(2, "FAKE_NCCL_STALL=24", "dp=2,device", "--steps 3 --timeout 1"),
+       12, "expected all_reduce number 14 over axes 'dp' (f64, 128 elements",
+       "of ranks 0, 1 in the recorded step to end within 1 s, but 'Fake GPU' of rank");
+}
+
 TEST_CASE("a process that stalls is named by the deadline, with the call") {
   if (std::string(SHARDWRIGHT_LAUNCH).empty())
     return;
@@ -143,10 +153,11 @@ TEST_CASE("a process that stalls is named by the deadline, with the call") {
 TEST_CASE("an asynchronous error of NCCL names its call and ranks") {
   if (std::string(SHARDWRIGHT_LAUNCH).empty())
     return;
-  for (const char *number : {"4", "14"}) {
+  for (const char *number : {"4", "14", "24"}) {
+    const bool isRecorded = number == std::string("24");
     const Outcome run =
         launch(2, std::string("FAKE_NCCL_ERROR=") + number, "dp=2,device",
-               plain() + " --timeout 60");
+               (isRecorded ? " --steps 3" : plain()) + " --timeout 60");
     INFO(run.err);
     CHECK(run.code == 2);
     CHECK(run.seconds < 10);
@@ -154,8 +165,10 @@ TEST_CASE("an asynchronous error of NCCL names its call and ranks") {
     CHECK_THAT(run.err, Contains("expected all_reduce number "));
     CHECK_THAT(run.err,
                Contains(" over axes 'dp' (f64, ") &&
-                   Contains(" elements, phase reduce) of ranks 0, 1 to work, "
-                            "but NCCL on rank"));
+                   Contains(" elements, phase reduce) of ranks 0, 1" +
+                            std::string(isRecorded ? " in the recorded step"
+                                                   : "") +
+                            " to work, but NCCL on rank"));
     CHECK_THAT(run.err, Contains("says an asynchronous error: remote process "
                                  "exited: as the test wants"));
     CHECK_THAT(slurp(folder() / "log"), Contains("nccl_abort"));

@@ -262,6 +262,7 @@ StepMode CudaDevice::beginStep(bool mayRecord) {
     return StepMode::Plain;
   if (recorded)
     return StepMode::Replay;
+  collectives.prepareRecording();
   if (gpu.check(gpu.getDriver().cuStreamBeginCapture(
                     gpu.getStream(), CU_STREAM_CAPTURE_MODE_RELAXED),
                 "cuStreamBeginCapture") != SW_RT_OK)
@@ -286,6 +287,7 @@ sw_rt_status CudaDevice::endRecording() {
 }
 
 sw_rt_status CudaDevice::replay() {
+  collectives.startReplay();
   return gpu.check(gpu.getDriver().cuGraphLaunch(recorded, gpu.getStream()),
                    "cuGraphLaunch");
 }

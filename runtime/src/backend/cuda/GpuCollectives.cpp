@@ -227,12 +227,13 @@ sw_rt_status GpuCollectives::run(const CollectiveCall &call) {
       return status;
   if (sw_rt_status status = enqueue(call, *channel, width, exchange.size(), me))
     return status;
+  if (sw_rt_status status = remember(*channel))
+    return status;
   if (sw_rt_status status =
           gpu.check(driver.cuEventRecord(channel->after, channel->stream),
                     "cuEventRecord"))
     return status;
   ++taken;
-  remember(*channel);
   newest = channel;
   return call.lane == Lane::None ? await(Lane::None) : SW_RT_OK;
 }
@@ -312,9 +313,10 @@ sw_rt_status GpuCollectives::enqueue(const CollectiveCall &call,
   return SW_RT_OK;
 }
 
-void GpuCollectives::remember(Channel &channel) {
+sw_rt_status GpuCollectives::remember(Channel &channel) {
+  const std::string what = channel.last + " of " + channel.ranks;
   if (recording)
-    return;
+    return recorded.add(&channel, what, channel.stream);
   const CudaDriver &driver = gpu.getDriver();
   while (!inFlight.empty() &&
          (inFlight.size() >= mostRemembered ||
@@ -328,12 +330,13 @@ void GpuCollectives::remember(Channel &channel) {
     spare.pop_back();
   } else if (driver.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) !=
              CUDA_SUCCESS) {
-    return; // a message will know less
+    return SW_RT_OK; // a message will know less
   }
   if (driver.cuEventRecord(event, channel.stream) == CUDA_SUCCESS)
-    inFlight.push_back({&channel, channel.last + " of " + channel.ranks, event});
+    inFlight.push_back({&channel, what, event});
   else
     spare.push_back(event);
+  return SW_RT_OK;
 }
 
 std::string GpuCollectives::unfinished(const Channel *channel) {
@@ -341,7 +344,7 @@ std::string GpuCollectives::unfinished(const Channel *channel) {
     if ((!channel || call.channel == channel) &&
         gpu.getDriver().cuEventQuery(call.event) == CUDA_ERROR_NOT_READY)
       return call.what;
-  return {};
+  return recorded.unfinished(channel);
 }
 
 sw_rt_status GpuCollectives::checkAsync() {

@@ -13,7 +13,7 @@
 #ifndef SHARDWRIGHT_RUNTIME_BACKEND_CUDA_GPUCOLLECTIVES_H
 #define SHARDWRIGHT_RUNTIME_BACKEND_CUDA_GPUCOLLECTIVES_H
 
-#include "runtime/src/backend/cuda/Gpu.h"
+#include "runtime/src/backend/cuda/RecordedCalls.h"
 
 #include <deque>
 #include <map>
@@ -26,7 +26,8 @@ class GpuCollectives {
 public:
   GpuCollectives(sw_rt_context &context, Gpu &gpu, const CudaNccl *nccl,
                  const std::string &whyNot)
-      : context(context), gpu(gpu), nccl(nccl), whyNot(whyNot) {}
+      : context(context), gpu(gpu), nccl(nccl), whyNot(whyNot),
+        recorded(gpu) {}
   ~GpuCollectives();
   GpuCollectives(const GpuCollectives &) = delete;
   GpuCollectives &operator=(const GpuCollectives &) = delete;
@@ -39,8 +40,12 @@ public:
   /// Calls that NCCL took.
   int64_t calls() const { return taken; }
   void setChecked(bool value) { checked = value; }
+  /// Before a recording is begun.
+  void prepareRecording() { recorded.prepare(); }
   /// Whether a recording is being made: its events cannot be asked later.
   void setRecording(bool value) { recording = value; }
+  /// Before the recording is replayed.
+  void startReplay() { recorded.restart(); }
 
   /// SW_RT_OK, or the poison of a communicator that failed on its own.
   sw_rt_status checkAsync();
@@ -76,7 +81,8 @@ private:
                        int64_t width, int members, int me);
   /// `stream` waits for what `event` recorded last.
   sw_rt_status waitFor(CUstream stream, CUevent event);
-  void remember(Channel &channel);
+  /// The newest call of `channel`, for messages about what has not ended.
+  sw_rt_status remember(Channel &channel);
 
   sw_rt_context &context;
   Gpu &gpu;
@@ -87,6 +93,7 @@ private:
   std::map<Lane, Channel *> underWay; ///< of the newest call of a lane
   std::map<std::vector<int>, Channel> channels;
   std::deque<InFlight> inFlight;
+  RecordedCalls recorded;
   std::vector<CUevent> spare;
 };
 
