@@ -1,9 +1,18 @@
 # CUDA: headers for types, nvcc for the runtime's own kernels; the libraries are
 # loaded at run time, so nothing links them.
 option(SHARDWRIGHT_ENABLE_CUDA "Build the CUDA backend where nvcc is" ON)
-set(SHARDWRIGHT_CUDA_HINTS $ENV{CUDA_HOME} /usr/local/cuda)
+set(SHARDWRIGHT_CUDA_HINTS $ENV{CUDA_HOME} $ENV{CUDA_PATH} /usr/local/cuda)
 find_program(SHARDWRIGHT_NVCC nvcc HINTS ${SHARDWRIGHT_CUDA_HINTS}
              PATH_SUFFIXES bin)
+# nvcc in PATH may be a link or a wrapper: it says itself where its toolkit is.
+if(SHARDWRIGHT_NVCC)
+  execute_process(COMMAND ${SHARDWRIGHT_NVCC} --dryrun -x cu -E /dev/null
+                  ERROR_VARIABLE said OUTPUT_QUIET)
+  if(said MATCHES "#\\$ TOP=([^\n]+)")
+    string(STRIP "${CMAKE_MATCH_1}" SHARDWRIGHT_CUDA_TOP)
+    list(APPEND SHARDWRIGHT_CUDA_HINTS ${SHARDWRIGHT_CUDA_TOP})
+  endif()
+endif()
 foreach(header cuda cublasLt cudnn nccl)
   find_path(SHARDWRIGHT_${header}_INCLUDE ${header}.h
             HINTS ${SHARDWRIGHT_CUDA_HINTS} PATH_SUFFIXES include)

@@ -35,7 +35,7 @@ cp "$root/README.md" "$out/"
 cp -r /usr/include/nlohmann/. "$out/include/nlohmann/"
 cp /usr/include/catch2/catch.hpp "$out/include/catch2/"
 
-# NAME MODEL TARGET DTYPE SEQUENCE GLOBAL_BATCH MICRO_BATCH [RANKS AXIS]
+# NAME MODEL TARGET DTYPE[+GRADIENTS] SEQUENCE GLOBAL_BATCH MICRO_BATCH [RANKS AXIS]
 compile() {
   cluster=dgx-h100
   architectures="--gpu-arch sm_80,sm_90,sm_100"
@@ -43,9 +43,13 @@ compile() {
     cluster=host
     architectures=
   fi
+  case $4 in
+  *+*) types="${4%+*} --gradients ${4#*+}" ;;
+  *) types=$4 ;;
+  esac
   layout=${8+"--gpus $8 --$9 $8"}
   # shellcheck disable=SC2086
-  "$compiler" compile "$2" --cluster $cluster ${layout:---gpus 1 --dp 1} --dtype "$4" \
+  "$compiler" compile "$2" --cluster $cluster ${layout:---gpus 1 --dp 1} --dtype $types \
     --sequence "$5" --global-batch "$6" --micro-batch "$7" --target "$3" \
     $architectures --emit obj -o "$out/objects/$1.o" \
     --plan-output "$out/objects/$1.plan.json" > "$out/objects/$1.log" 2>&1 || {
@@ -59,6 +63,7 @@ compile tiny.host.f32 "$tiny" host f32 128 8 4
 compile tiny.host.f64 "$tiny" host f64 128 8 4
 compile tiny.cuda.f32 "$tiny" cuda f32 128 8 4
 compile tiny.cuda.bf16 "$tiny" cuda bf16 128 8 4
+compile tiny.cuda.bf16.bf16 "$tiny" cuda bf16+bf16 128 8 4
 compile tiny.cuda.bf16.dp2 "$tiny" cuda bf16 128 8 2 2 dp
 compile tiny.cuda.f32.tp2 "$tiny" cuda f32 128 8 4 2 tp
 compile 125m.cuda.bf16 "$root/test/device/models/llama-125m" cuda bf16 1024 32 16

@@ -305,7 +305,10 @@ def gradients(run):
     """Every kernel on real data: the gradients of a step against f64."""
     data = ["--data", run.root / "README.md", "--steps", "1"]
     dumps = {}
-    for program in ("tiny.host.f64", "tiny.cuda.f32", "tiny.cuda.bf16"):
+    limits = {"tiny.cuda.f32": F32_GRADIENT, "tiny.cuda.bf16": BF16_GRADIENT,
+              # Also kept and summed in bf16.
+              "tiny.cuda.bf16.bf16": BF16_GRADIENT}
+    for program in ("tiny.host.f64", *limits):
         dumps[program] = run.build / (program + ".safetensors")
         lines, why = train(run, program, "--dump", dumps[program], *data)
         if not lines:
@@ -314,7 +317,7 @@ def gradients(run):
     total = sum(value * value for name, list_ in want.items() if name.startswith("grad:")
                 for value in list_) ** 0.5
     worst = {}
-    for program, limit in (("tiny.cuda.f32", F32_GRADIENT), ("tiny.cuda.bf16", BF16_GRADIENT)):
+    for program, limit in limits.items():
         got = tensors(dumps[program])
         errors = {}
         for name, values in want.items():
@@ -336,7 +339,7 @@ def losses(run):
     """A training run in bf16 follows the host's in f32."""
     flags = ["--data", run.root / "README.md", "--steps", "20", "--lr", "1e-3"]
     curves, devices = {}, {}
-    for program in ("tiny.host.f32", "tiny.cuda.f32", "tiny.cuda.bf16"):
+    for program in ("tiny.host.f32", "tiny.cuda.f32", "tiny.cuda.bf16", "tiny.cuda.bf16.bf16"):
         lines, why = train(run, program, *flags)
         if not lines:
             return run.record("losses", "failed", program=program, error=why)
@@ -346,7 +349,7 @@ def losses(run):
     errors = {program: max(abs(a - b) / b for a, b in zip(curve, want, strict=True))
               for program, curve in curves.items()}
     good = errors["tiny.cuda.f32"] < 1e-3 and errors["tiny.cuda.bf16"] < BF16_LOSS \
-        and want[-1] < want[0]
+        and errors["tiny.cuda.bf16.bf16"] < BF16_LOSS and want[-1] < want[0]
     return run.record("losses", "passed" if good else "failed", errors=errors, losses=curves,
                       devices=devices)
 
