@@ -314,7 +314,7 @@ TEST_CASE("faults over sockets") {
                                          "--steps 3 --timeout 30");
       INFO(run.err);
       CHECK(run.code == 2);
-      CHECK(run.seconds < 8);
+      CHECK(run.seconds < 25); // sooner than its deadline
       const size_t first = run.err.find("error: ");
       REQUIRE(first != std::string::npos);
       CHECK(run.err.find("error: ", first + 1) == std::string::npos);

@@ -167,7 +167,8 @@ TEST_CASE("ranks with a GPU each train as the host does, over NCCL") {
     INFO(plan);
     const std::string flags = " --steps 3 --json --lr 0.01" + trace;
     const Outcome host = train("", plan, flags);
-    const Outcome device = train("FAKE_DEVICES=8", plan + ",device", flags);
+    const Outcome device = train("FAKE_PATIENCE=60 FAKE_DEVICES=8",
+                                 plan + ",device", flags);
     INFO(device.err);
     REQUIRE(host.code == 0);
     REQUIRE(device.code == 0);

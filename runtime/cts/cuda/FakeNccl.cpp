@@ -90,8 +90,8 @@ void setAt(void *base, ncclDataType_t type, size_t i, double value) {
 }
 
 /// Elements [first, first + count) of the inputs, folded in rank order.
-void fold(const std::vector<FakeOffer> &offers, const NcclCall &call, size_t first,
-          size_t count) {
+void fold(const std::vector<FakeOffer> &offers, const NcclCall &call,
+          size_t first, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     double value = valueAt(offers[0].input.data(), call.type, first + i);
     for (size_t rank = 1; rank < offers.size(); ++rank) {

@@ -86,7 +86,8 @@ void FakeStreams::run() {
 
 void FakeStreams::drain() {
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::seconds(1);
+  const auto end =
+      Clock::now() + std::chrono::seconds(fakeSetting("FAKE_PATIENCE", 1));
   for (;;) {
     run();
     const bool empty =

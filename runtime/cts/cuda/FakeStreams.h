@@ -80,7 +80,8 @@ public:
   CUresult beginCapture(FakeStream *origin);
   CUresult endCapture(FakeGraph *&graph);
   CUresult launch(const FakeGraph &graph, FakeStream *stream);
-  /// Runs what can run until nothing is left or, once, a second has passed.
+  /// Runs what can run until nothing is left or, once, FAKE_PATIENCE seconds (1)
+  /// have passed.
   void drain();
 
 private:

@@ -53,6 +53,9 @@ std::string plain() {
   return " --steps 3 --trace " + (folder() / "trace.json").string();
 }
 
+/// Numbers are right if whatever a peer is late for is waited for.
+const std::string patient = "FAKE_PATIENCE=60";
+
 const std::string gone = "expected rank 1 to stay until the end, but its "
                          "connection to rank";
 
@@ -66,8 +69,8 @@ TEST_CASE("processes train as threads do, over NCCL") {
   for (const std::string plan : {"dp=2,device", "pp=2,dp=2,zero=1,device"}) {
     const int ranks = plan[0] == 'd' ? 2 : 4;
     const Outcome threads =
-        train("FAKE_DEVICES=8", plan, plain() + " --json");
-    const Outcome processes = launch(ranks, "", plan, plain() + " --json");
+        train(patient + " FAKE_DEVICES=8", plan, plain() + " --json");
+    const Outcome processes = launch(ranks, patient, plan, plain() + " --json");
     INFO(processes.err);
     REQUIRE(threads.code == 0);
     REQUIRE(processes.code == 0);
@@ -88,16 +91,16 @@ TEST_CASE("a process that dies is named, with the call that others wait in") {
   // A deadline that plays no part: a death is noticed at once.
   const std::string flags = plain() + " --timeout 60";
   SECTION("before it joins a communicator") {
-    ends(launch(2, "FAKE_NCCL_DIE_EARLY=1", "dp=2,device", flags), 10, gone,
+    ends(launch(2, "FAKE_NCCL_DIE_EARLY=1", "dp=2,device", flags), 30, gone,
          "rank 0 waited for ncclCommInitRankConfig of ranks 0, 1");
   }
   SECTION("in the first step, whose calls are compared") {
-    ends(launch(2, "FAKE_NCCL_DIE=4", "dp=2,device", flags), 10, gone,
+    ends(launch(2, "FAKE_NCCL_DIE=4", "dp=2,device", flags), 30, gone,
          "its device is at all_reduce number 4 over axes 'dp' (f64, 128 "
          "elements, phase reduce) of ranks 0, 1");
   }
   SECTION("in a later step") {
-    ends(launch(2, "FAKE_NCCL_DIE=14", "dp=2,device", flags), 10, gone,
+    ends(launch(2, "FAKE_NCCL_DIE=14", "dp=2,device", flags), 30, gone,
          "its device is at all_reduce number 14 over axes 'dp' (f64, 128 "
          "elements, phase reduce) of ranks 0, 1");
   }
@@ -105,20 +108,20 @@ TEST_CASE("a process that dies is named, with the call that others wait in") {
     // Its GPU stalls; its process lives until all have met.
     ends(launch(2, "FAKE_NCCL_STALL=14 FAKE_NCCL_STALL_DIES=3", "dp=2,device",
                 flags),
-         12, gone,
+         30, gone,
          "rank 0 waited for all_reduce number 14 over axes 'dp' (f64, 128 "
          "elements, phase reduce) of ranks 0, 1");
   }
   SECTION("in a recorded step") {
     ends(launch(2, "FAKE_NCCL_DIE=24", "dp=2,device",
                 "--steps 3 --timeout 60"),
-         10, gone,
+         30, gone,
          "; its device is at all_reduce number 14 over axes 'dp' (f64, 128 "
          "elements, phase reduce) of ranks 0, 1 in the recorded step");
   }
   SECTION("one of four, of whom each may be the first to notice") {
     for (int time = 0; time < 3; ++time)
-      ends(launch(4, "", "dp=2,tp=2,device,fault=die", flags), 10, gone,
+      ends(launch(4, "", "dp=2,tp=2,device,fault=die", flags), 30, gone,
            "waited for ");
   }
 }
@@ -127,10 +130,10 @@ TEST_CASE("a GPU that stalls is named by the deadline, with the call") {
   if (std::string(SHARDWRIGHT_LAUNCH).empty())
     return;
   const std::string flags = plain() + " --timeout 1";
-  ends(launch(2, "FAKE_NCCL_STALL=4", "dp=2,device", flags), 12,
+  ends(launch(2, "FAKE_NCCL_STALL=4", "dp=2,device", flags), 30,
        "expected all_reduce number 4 over axes 'dp'",
        "of ranks 0, 1 to end within 1 s, but 'Fake GPU' of rank");
-  ends(launch(4, "FAKE_NCCL_STALL=5", "dp=2,tp=2,device", flags), 12,
+  ends(launch(4, "FAKE_NCCL_STALL=5", "dp=2,tp=2,device", flags), 30,
        "expected all_reduce number 5 over axes 'tp'",
        "to end within 1 s, but 'Fake GPU' of rank");
 }
@@ -139,14 +142,14 @@ TEST_CASE("a GPU that stalls in a recorded step is named with the call") {
   if (std::string(SHARDWRIGHT_LAUNCH).empty())
     return;
   ends(launch(2, "FAKE_NCCL_STALL=24", "dp=2,device", "--steps 3 --timeout 1"),
-       12, "expected all_reduce number 14 over axes 'dp' (f64, 128 elements",
+       30, "expected all_reduce number 14 over axes 'dp' (f64, 128 elements",
        "of ranks 0, 1 in the recorded step to end within 1 s, but 'Fake GPU' of rank");
 }
 
 TEST_CASE("a process that stalls is named by the deadline, with the call") {
   if (std::string(SHARDWRIGHT_LAUNCH).empty())
     return;
-  ends(launch(2, "", "tp=2,device,fault=stall", plain() + " --timeout 1"), 12,
+  ends(launch(2, "", "tp=2,device,fault=stall", plain() + " --timeout 1"), 30,
        "expected rank 1 to join all_reduce number", "over axes 'tp'");
 }
 
@@ -160,7 +163,7 @@ TEST_CASE("an asynchronous error of NCCL names its call and ranks") {
                (isRecorded ? " --steps 3" : plain()) + " --timeout 60");
     INFO(run.err);
     CHECK(run.code == 2);
-    CHECK(run.seconds < 10);
+    CHECK(run.seconds < 30);
     // It may find a rank at an earlier call.
     CHECK_THAT(run.err, Contains("expected all_reduce number "));
     CHECK_THAT(run.err,
