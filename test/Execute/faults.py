@@ -101,13 +101,15 @@ def program_faults(checks, program, ranks, sequence, has_mpi):
     checks.run("no such data", [program, "--data", "none.txt"], INPUT, "none.txt")
     checks.run("data that is a folder", [program, "--data", "."], INPUT, r"'\.'")
     checks.run("no --data", [program], USAGE, "--data")
+    checks.run("a checkpoint that is none", [program, "--load", "odd.bin", *data], INPUT,
+               "expected 'odd.bin' to be a safetensors file")
     for got in (1, ranks - 1, ranks + 1):
         message = "expected --ranks to equal the plan's %d ranks .*but got %d" % (ranks, got)
         checks.run("%d ranks" % got, [program, "--ranks", got, *data], USAGE, message)
     if has_mpi:
         checks.run("other ranks under MPI", ["mpirun.openmpi", "-n", ranks - 1, program, *data],
                    USAGE, "expected mpirun -n to equal the plan's %d ranks" % ranks, mpi=True)
-    for flag in ("--dump", "--trace"):
+    for flag in ("--dump", "--trace", "--save"):
         for path in ("no/such/folder/file", "."):
             checks.run("%s %s" % (flag, path), [program, flag, path, *data], USAGE,
                        "expected %s to be a file that can be written, but '%s' is not" % (
@@ -118,7 +120,10 @@ def program_faults(checks, program, ranks, sequence, has_mpi):
             (["--json=yes"], "--json"), (["extra"], "extra"), (["--timeout", "0"], "--timeout"),
             (["--ranks", "99999999999999999999"], "--ranks"),
             (["--dry-run", "--rank", ranks], "--rank.*%d" % ranks),
-            (["--rank", 0], "expected --dry-run beside --rank")):
+            (["--rank", 0], "expected --dry-run beside --rank"),
+            (["--save-every", 2], "expected --save FILE beside --save-every"),
+            (["--save", "a.file", "--dump", "./a.file"], "--dump to be another file than --save"),
+            (["--lr-decay", "cubic"], "constant, linear or cosine.*cubic")):
         checks.run(" ".join(map(str, words)), [program, *data, *words], USAGE, message)
 
 

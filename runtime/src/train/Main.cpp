@@ -1,5 +1,6 @@
 //===- Main.cpp - main of a compiled program ------------------------------===//
 #include "runtime/src/Job.h"
+#include "runtime/src/train/Checkpoint.h"
 #include "runtime/src/train/Diagnostics.h"
 #include "runtime/src/train/Dump.h"
 #include "runtime/src/train/Report.h"
@@ -138,7 +139,8 @@ Refusal checkOptions(const sw_rt_program &program, const Mesh &mesh,
                                 std::to_string(program.sequence + 2) +
                                 " tokens to train on, but got none"};
   for (const auto &[flag, path] :
-       {std::pair("--trace", options.trace), std::pair("--dump", options.dump)})
+       {std::pair("--trace", options.trace), std::pair("--dump", options.dump),
+        std::pair("--save", options.save)})
     if (!path.empty() && !isWritable(path))
       return {Diag::run_output, std::string("expected ") + flag +
                                     " to be a file that can be written, but '" +
@@ -176,37 +178,46 @@ sw_rt_status writeTrace(sw_rt_context &context, const Trainer &trainer,
 /// Everything that one rank does.
 sw_rt_status runRank(sw_rt_context &context, const sw_rt_program &program,
                      const Options &options, const TokenFile &data,
-                     const char *backend) {
+                     const Checkpoint *from, const char *backend) {
   const bool prints = context.rank() == 0;
   Trainer trainer(context, program, options, data);
   if (!options.trace.empty())
     context.trace.enable();
-  if (sw_rt_status status = trainer.prepare())
+  if (sw_rt_status status = trainer.prepare(from))
     return status;
   if (sw_rt_status status = sw_rt_barrier(&context))
     return status;
   const int64_t origin = nowNanoseconds();
   const double tokens =
       static_cast<double>(program.global_batch * program.sequence);
-  RunFacts facts{backend, context.device->name(), options.steps, 0, {}};
+  RunFacts facts{backend, context.device->name(), 0, 0, {}};
   Ledger first;
   bool stepsAgree = true;
-  for (int64_t step = 0; step < options.steps; ++step) {
+  const int64_t done = from ? from->getStep() : 0;
+  facts.steps = options.steps - done;
+  for (int64_t step = done; step < options.steps; ++step) {
     context.ledger = {};
     const auto start = Clock::now();
     if (sw_rt_status status = trainer.step(step, facts.last))
       return status;
     const double seconds = secondsSince(start);
     facts.seconds += seconds;
-    if (step == 0)
+    if (step == done)
       first = context.ledger;
     stepsAgree = stepsAgree && context.ledger == first;
-    if (!prints)
-      continue;
-    const StepLine line{step + 1, facts.last, seconds, tokens / seconds};
-    std::printf("%s\n",
-                (options.json ? stepJson(line) : stepText(line)).c_str());
-    std::fflush(stdout);
+    if (prints) {
+      const StepLine line{step + 1, facts.last, seconds, tokens / seconds};
+      std::printf("%s\n",
+                  (options.json ? stepJson(line) : stepText(line)).c_str());
+      std::fflush(stdout);
+    }
+    const bool saves =
+        step + 1 == options.steps ||
+        (options.saveEvery && (step + 1) % options.saveEvery == 0);
+    if (!options.save.empty() && saves)
+      if (sw_rt_status status =
+              saveCheckpoint(context, trainer, options, step + 1))
+        return status;
   }
   if (sw_rt_status status = trainer.checkArena())
     return status;
@@ -311,6 +322,19 @@ int run(const sw_rt_program &program, int argc, char **argv) {
   if (!data.open(options.data, program.vocab, program.sequence, why))
     return refuse({Diag::run_data, why});
 
+  Checkpoint checkpoint;
+  const bool goesOn = !options.load.empty();
+  if (goesOn) {
+    if (!checkpoint.open(options.load, program, mesh, options, why))
+      return refuse({Diag::run_checkpoint, why});
+    if (checkpoint.getStep() >= options.steps)
+      return refuse({Diag::run_flag,
+                     "expected --steps to be above the " +
+                         std::to_string(checkpoint.getStep()) +
+                         " that the checkpoint has done, but got " +
+                         std::to_string(options.steps)});
+  }
+
   JobOptions job;
   job.mesh = mesh;
   job.timeoutSeconds = options.timeoutSeconds;
@@ -319,7 +343,8 @@ int run(const sw_rt_program &program, int argc, char **argv) {
   job.link.latencySeconds = options.linkLatencyMicroseconds * 1e-6;
   job.link.bytesPerSecond = options.linkMegabitsPerSecond * 1e6 / 8;
   auto function = [&](sw_rt_context &context) {
-    return runRank(context, program, options, data, name(backend));
+    return runRank(context, program, options, data,
+                   goesOn ? &checkpoint : nullptr, name(backend));
   };
   return backend == Backend::Threads ? runThreads(job, function)
                                      : runProcess(backend, job, function);

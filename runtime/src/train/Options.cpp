@@ -84,6 +84,26 @@ const std::vector<Flag> &flags() {
        }},
       {"--lr", "a number from 0", "learning rate (3e-4)",
        real(&Options::learningRate)},
+      {"--lr-decay", "constant, linear or cosine",
+       "to --min-lr, behind the warm-up (constant)",
+       [](Options &options, std::string_view text) {
+         constexpr std::pair<std::string_view, LrDecay> styles[] = {
+             {"constant", LrDecay::Constant},
+             {"linear", LrDecay::Linear},
+             {"cosine", LrDecay::Cosine}};
+         for (const auto &[name, style] : styles)
+           if (text == name) {
+             options.decay = style;
+             return true;
+           }
+         return false;
+       }},
+      {"--min-lr", "a number from 0", "where the decay ends (0)",
+       real(&Options::minLearningRate)},
+      {"--lr-warmup-steps", "a number from 0",
+       "over which it grows from 0 (0)", integer(&Options::warmupSteps, 0)},
+      {"--lr-decay-steps", "a number from 1",
+       "at which the decay ends (--steps)", integer(&Options::decaySteps, 1)},
       {"--beta1", "a number from 0", "of AdamW (0.9)", real(&Options::beta1)},
       {"--beta2", "a number from 0", "of AdamW (0.95)", real(&Options::beta2)},
       {"--eps", "a number above 0", "of AdamW (1e-8)",
@@ -97,6 +117,16 @@ const std::vector<Flag> &flags() {
        on(&Options::tf32)},
       {"--json", nullptr, "one JSON object a step, then a summary",
        on(&Options::json)},
+      {"--save", "a file",
+       "checkpoint: parameters and optimizer state behind the last step",
+       path(&Options::save)},
+      {"--save-every", "a number from 1",
+       "steps behind which --save is written, too",
+       integer(&Options::saveEvery, 1)},
+      {"--load", "a file",
+       "checkpoint to go on from, of any plan of the model; --steps counts its "
+       "steps, too",
+       path(&Options::load)},
       {"--dump", "a file",
        "safetensors of the last step's gradients before "
        "clipping and of the parameters after it",
@@ -128,6 +158,8 @@ static bool filesApart(const Options &options, std::string &why) {
   namespace fs = std::filesystem;
   const std::pair<const char *, const std::string *> files[] = {
       {"--data", &options.data},
+      {"--load", &options.load},
+      {"--save", &options.save},
       {"--dump", &options.dump},
       {"--trace", &options.trace}};
   std::error_code error;
@@ -136,6 +168,8 @@ static bool filesApart(const Options &options, std::string &why) {
       const std::string &a = *files[j].second, &b = *files[i].second;
       if (a.empty() || b.empty() || fs::is_character_file(b, error))
         continue;
+      if (&a == &options.load && &b == &options.save)
+        continue; // the new one takes its place when it is whole
       if (fs::path(a).lexically_normal() == fs::path(b).lexically_normal() ||
           fs::equivalent(a, b, error)) {
         why = std::string("expected ") + files[i].first + " to be another file "
@@ -190,6 +224,10 @@ bool parseOptions(int argc, const char *const *argv, Options &options,
     return false;
   }
   options.rank = std::max<int64_t>(options.rank, 0);
+  if (options.saveEvery && options.save.empty()) {
+    why = "expected --save FILE beside --save-every, but got none";
+    return false;
+  }
   return filesApart(options, why);
 }
 

@@ -7,6 +7,8 @@
 
 namespace shardwright::runtime {
 
+enum class LrDecay { Constant, Linear, Cosine };
+
 struct Options {
   int64_t ranks = 0;   ///< 0: as many as the plan has
   int64_t threads = 0; ///< of this process; 0: see JobOptions
@@ -15,9 +17,14 @@ struct Options {
   uint64_t seed = 0;
   double learningRate = 3e-4, beta1 = 0.9, beta2 = 0.95, eps = 1e-8,
          weightDecay = 0.1, clip = 1.0;
+  LrDecay decay = LrDecay::Constant;
+  double minLearningRate = 0;
+  int64_t warmupSteps = 0;
+  int64_t decaySteps = 0; ///< 0: as many as steps
   double timeoutSeconds = 120;
   double linkLatencyMicroseconds = 0, linkMegabitsPerSecond = 0;
-  std::string trace, dump;
+  std::string trace, dump, save, load;
+  int64_t saveEvery = 0; ///< 0: behind the last step
   bool json = false, dryRun = false, help = false, tf32 = false;
   int64_t rank = -1; ///< of --dry-run; below 0: not given, the first
 };

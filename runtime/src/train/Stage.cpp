@@ -137,6 +137,10 @@ ElementRange Stage::ownedRange(const ParameterView &view) const {
   if (view.layer < 0 && tables.shared_owners &&
       std::countr_zero(tables.shared_owners) != static_cast<int>(index))
     return {0, 0};
+  return stateRange(view);
+}
+
+ElementRange Stage::stateRange(const ParameterView &view) const {
   const int64_t elements = view.localElements();
   if (zeroDegree() == 1)
     return {0, elements};
@@ -144,9 +148,17 @@ ElementRange Stage::ownedRange(const ParameterView &view) const {
   const int64_t shard = bucket.elements / zeroDegree();
   const int64_t start = bucket.offset +
                         shard * mesh.coordinate(rank, dpAxis()) -
-                        parameter.offset;
+                        view.parameter->offset;
   const int64_t first = std::clamp<int64_t>(start, 0, elements);
   return {first, std::clamp<int64_t>(start + shard, first, elements)};
+}
+
+int64_t Stage::stateOffset(const ParameterView &view) const {
+  const sw_rt_bucket &bucket = view.bucket();
+  const int64_t zero = zeroDegree();
+  const int64_t me = zero > 1 ? mesh.coordinate(rank, dpAxis()) : 0;
+  return (view.blockElements + bucket.offset) / zero + view.parameter->offset -
+         bucket.offset - me * (bucket.elements / zero);
 }
 
 Stage::Line Stage::lineAt(const ParameterView &view, int64_t local,

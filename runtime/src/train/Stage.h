@@ -75,6 +75,12 @@ public:
   /// no other counts: its shard under ZeRO, all of it on the first of ranks
   /// that hold the same, nothing elsewhere.
   ElementRange ownedRange(const ParameterView &view) const;
+  /// The part of a parameter whose optimizer state this rank holds, as others
+  /// may, too.
+  ElementRange stateRange(const ParameterView &view) const;
+  /// Where the state of local element 0 would lie in master, m or v, in
+  /// elements; below 0 if another rank holds it.
+  int64_t stateOffset(const ParameterView &view) const;
   /// Local elements that lie on one line of the innermost dim.
   struct Line {
     int64_t local;   ///< first local element

@@ -26,7 +26,7 @@ Trainer::Trainer(sw_rt_context &context, const sw_rt_program &program,
       lastBackward = &stage.tables.actions[i];
 }
 
-sw_rt_status Trainer::prepare() {
+sw_rt_status Trainer::prepare(const Checkpoint *checkpoint) {
   std::string why = stage.check();
   if (!why.empty())
     return context.fail(SW_RT_INVALID_ARGUMENT, why);
@@ -37,24 +37,35 @@ sw_rt_status Trainer::prepare() {
   context.staging.memory = arena.at(Arena::Comm);
   context.staging.limit = arena.bytes(Arena::Comm);
   context.staging.grows = !context.device->isHost();
-  return initialState();
+  return initialState(checkpoint);
 }
 
 // Parameters are drawn in the precision of their master copy. This rank's shard
-// of every bucket becomes the master; m and v are 0.
-sw_rt_status Trainer::initialState() {
+// of every bucket becomes the master; m and v are 0. A checkpoint has its masters
+// instead of what is drawn: the padding stays.
+sw_rt_status Trainer::initialState(const Checkpoint *checkpoint) {
   const sw_rt_dtype dtype = static_cast<sw_rt_dtype>(program.master_dtype);
   const int64_t elements = stage.tables.arena.elements;
   Mirror parameters(*context.device, arena.at(Arena::Parameters),
                     arena.bytes(Arena::Parameters), /*read=*/false);
   std::vector<char> drawn;
   char *source = parameters.data();
-  if (program.param_dtype == program.master_dtype) {
+  const auto draw = [&] {
     initParameters(stage, options.seed, dtype, source);
+    if (checkpoint)
+      stage.forEachParameter([&](const ParameterView &view) {
+        copyFromWhole(stage, view, {0, view.localElements()}, masterWidth,
+                      checkpoint->at("master:", view.name()),
+                      source + (view.blockElements + view.parameter->offset) *
+                                   masterWidth);
+      });
+  };
+  if (program.param_dtype == program.master_dtype) {
+    draw();
   } else {
     drawn.resize(static_cast<size_t>(elements * masterWidth));
     source = drawn.data();
-    initParameters(stage, options.seed, dtype, source);
+    draw();
     if (!convert(dtype, source, static_cast<sw_rt_dtype>(program.param_dtype),
                  parameters.data(), elements))
       return context.fail(
@@ -73,7 +84,7 @@ sw_rt_status Trainer::initialState() {
   if (sw_rt_status status =
           context.device->fill(master, 0, arena.bytes(Arena::Optimizer)))
     return status;
-  return forEachBlock([&](const sw_rt_block &block, int64_t first, uint32_t) {
+  const auto masters = [&](const sw_rt_block &block, int64_t first, uint32_t) {
     for (int32_t b = 0; b < block.num_buckets; ++b) {
       const sw_rt_bucket &bucket = block.buckets[b];
       const int64_t shard = bucket.elements / zero;
@@ -84,7 +95,26 @@ sw_rt_status Trainer::initialState() {
         return status;
     }
     return SW_RT_OK;
+  };
+  const sw_rt_status status = forEachBlock(masters);
+  return status != SW_RT_OK || !checkpoint ? status : loadMoments(*checkpoint);
+}
+
+sw_rt_status Trainer::loadMoments(const Checkpoint &checkpoint) {
+  Mirror state(*context.device, optimizer(), arena.bytes(Arena::Optimizer),
+               /*read=*/true);
+  if (state.getStatus() != SW_RT_OK)
+    return state.getStatus();
+  stage.forEachParameter([&](const ParameterView &view) {
+    for (int part : {1, 2})
+      copyFromWhole(stage, view, stage.stateRange(view), masterWidth,
+                    checkpoint.at(statePrefixes[part], view.name()),
+                    state.data() +
+                        (part * stage.tables.arena.optimizer_elements +
+                         stage.stateOffset(view)) *
+                            masterWidth);
   });
+  return state.write();
 }
 
 sw_rt_status Trainer::step(int64_t stepNumber, StepResult &out) {

@@ -4,6 +4,7 @@
 
 #include "runtime/src/Context.h"
 #include "runtime/src/train/Arena.h"
+#include "runtime/src/train/Checkpoint.h"
 #include "runtime/src/train/Data.h"
 #include "runtime/src/train/Options.h"
 #include "runtime/src/train/Stage.h"
@@ -22,8 +23,9 @@ public:
   Trainer(sw_rt_context &context, const sw_rt_program &program,
           const Options &options, const TokenFile &data);
 
-  /// Allocates the arena and makes the initial parameters and state.
-  sw_rt_status prepare();
+  /// Allocates the arena and makes the initial parameters and state, or takes
+  /// them from `checkpoint`, if that is not null.
+  sw_rt_status prepare(const Checkpoint *checkpoint);
   /// Runs step `number`, from 0.
   sw_rt_status step(int64_t number, StepResult &result);
   /// Fails if a canary of the arena is damaged.
@@ -34,6 +36,8 @@ public:
   /// Reduced, unclipped gradients of the last step.
   char *gradients() const { return arena.at(Arena::Gradients); }
   char *parameters() const { return arena.at(Arena::Parameters); }
+  /// Master copies, then m, then v, of optimizer_elements each.
+  char *optimizer() const { return arena.at(Arena::Optimizer); }
 
 private:
   sw_rt_status run(const sw_rt_action &action);
@@ -42,7 +46,8 @@ private:
   sw_rt_status call(sw_rt_function function, sw_rt_phase phase,
                     const Layer &layer, sw_rt_frame &frame);
   sw_rt_status loadBatch();
-  sw_rt_status initialState();
+  sw_rt_status initialState(const Checkpoint *checkpoint);
+  sw_rt_status loadMoments(const Checkpoint &checkpoint);
   int64_t tokensAt(int64_t microbatch) const {
     return 2 * microbatch * inputBytes;
   }

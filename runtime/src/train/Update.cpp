@@ -1,4 +1,5 @@
 //===- Update.cpp - End of a step: reduce, norm, clip, update, gather -----===//
+#include "runtime/src/train/LearningRate.h"
 #include "runtime/src/train/Trainer.h"
 
 #include <algorithm>
@@ -92,7 +93,7 @@ sw_rt_status Trainer::updateBlock(const sw_rt_block &block, int64_t elements,
     const int64_t first = elements + bucket.offset;
     const int64_t own = first + me * shard;
     char *master = arena.at(Arena::Optimizer) + first / zero * masterWidth;
-    const double scalars[8] = {options.learningRate,
+    const double scalars[8] = {learningRateAt(options, number + 1),
                                options.beta1,
                                options.beta2,
                                options.eps,

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""A run that stops and goes on is the run that never stopped.
+
+Under the plan that saved, the steps behind a checkpoint have the same bits,
+parameters and gradients too. Under other plans of the model - other degrees,
+stages, ZeRO, one rank - they are the same in f64 to 1e-10. A run killed while it
+trains leaves a whole checkpoint to go on from, and what is no checkpoint of the
+run is refused without harm to the files.
+
+  checkpoint.py --shardwright BIN --work DIR
+"""
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import parity
+import plans
+import tensors
+
+DONE, STEPS = 3, 6
+# A schedule whose every step differs from the next.
+SCHEDULE = ["--lr-warmup-steps", 2, "--lr-decay", "cosine", "--lr-decay-steps", 9, "--min-lr", 1e-4]
+
+
+class Runs:
+    def __init__(self, arguments):
+        self.models = {name: parity.Model(arguments.shardwright, name, arguments.work)
+                       for name in ("llama-tiny", "gpt2-tiny", "falcon-new-tiny")}
+        self.model = self.models["llama-tiny"]
+        self.work, self.problems = arguments.work, []
+
+    def program(self, dtype="f64", **degrees):
+        plan = plans.plan(self.model.facts, batch=parity.BATCH, dtype=dtype, **degrees)
+        return self.model.compile(plan), parity.ranks_of(plan)
+
+    def train(self, program, steps, *flags, mpi=False):
+        """Losses, norms, and the dump."""
+        path, ranks = program
+        dump = self.work / "dump.safetensors"
+        command = [path, "--steps", steps, "--json", "--dump", dump, *self.model.training,
+                   *SCHEDULE, *flags]
+        environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
+        if mpi:
+            environment.update(parity.MPI_ENVIRONMENT)
+            command = ["mpirun.openmpi", "-n", ranks] + command
+        lines = [json.loads(line) for line in
+                 parity.run(command, env=environment).splitlines()][:-1]
+        return ([(line["step"], line["loss"], line["grad_norm"]) for line in lines],
+                dump.read_bytes(), tensors.read(dump))
+
+    def expect(self, what, condition, *facts):
+        if not condition:
+            self.problems.append(" ".join(map(str, (what,) + facts)))
+        print("%s %s" % ("ok" if condition else "FAILED", what), flush=True)
+
+    def close(self, what, reference, got):
+        wanted = reference[0][-len(got[0]):]
+        near = all(a[0] == b[0] and all(abs(x - y) <= parity.TOLERANCE * max(1.0, abs(x))
+                                        for x, y in zip(a[1:], b[1:]))
+                   for a, b in zip(wanted, got[0], strict=True))
+        apart = [line for prefix in ("grad:", "param:") for line in
+                 tensors.differences(reference[2], got[2], prefix, parity.TOLERANCE)]
+        self.expect(what, near and not apart, wanted, got[0], apart[:3])
+
+
+def goes_on(runs, has_mpi):
+    sharded = runs.program(dp=2, tp=2, pp=2, zero=1)
+    whole = runs.train(sharded, STEPS)
+    save = runs.work / "sharded.ckpt"
+    first = runs.train(sharded, DONE, "--save", save)
+    runs.expect("saving changes nothing", first[0] == whole[0][:DONE], first[0], whole[0])
+    rest = runs.train(sharded, STEPS, "--load", save)
+    runs.expect("the same plan goes on with the same bits",
+                rest[0] == whole[0][DONE:] and rest[1] == whole[1], rest[0], whole[0])
+    runs.expect("steps differ, so a wrong one would show",
+                len({loss for _, loss, _ in whole[0]}) == STEPS)
+    if has_mpi:
+        under = runs.train(sharded, STEPS, "--load", save, mpi=True)
+        runs.expect("so it does as MPI processes", under[:2] == rest[:2])
+    others = {"one rank": dict(), "tensor ranks alone": dict(tp=2),
+              "stages of other lengths": dict(pp=2, dp=2),
+              "data ranks, ZeRO 1": dict(dp=4, zero=1), "data ranks, ZeRO 0": dict(dp=2)}
+    for name, degrees in others.items():
+        other = runs.program(**degrees)
+        runs.close("%s goes on from it" % name, whole, runs.train(other, STEPS, "--load", save))
+        back = runs.work / "back.ckpt"
+        runs.train(other, DONE, "--save", back)
+        runs.close("it goes on from %s" % name, whole,
+                   runs.train(sharded, STEPS, "--load", back))
+    # Two checkpoints of one state, by different plans, hold the same tensors.
+    one, two = tensors.read(save), tensors.read(back)
+    runs.expect("checkpoints know nothing of plans", set(one) == set(two) and not any(
+        tensors.differences(one, two, prefix, parity.TOLERANCE) for prefix in
+        ("master:", "m:", "v:")))
+    for dtype in ("bf16", "f32"):
+        narrow = runs.program(dtype=dtype, dp=2, tp=2, zero=1)
+        whole = runs.train(narrow, STEPS)
+        runs.train(narrow, DONE, "--save", save)
+        rest = runs.train(narrow, STEPS, "--load", save)
+        runs.expect("%s goes on with the same bits" % dtype,
+                    rest[0] == whole[0][DONE:] and rest[1] == whole[1], rest[0], whole[0])
+
+
+def shares(runs, name, what, **degrees):
+    """Ranks that hold the same parameters."""
+    runs.model = runs.models[name]
+    sharing, alone = runs.program(**degrees), runs.program()
+    whole, save = runs.train(sharing, STEPS), runs.work / "shared.ckpt"
+    runs.train(sharing, DONE, "--save", save)
+    rest = runs.train(sharing, STEPS, "--load", save)
+    runs.expect("%s go on with the same bits" % what,
+                rest[0] == whole[0][DONE:] and rest[1] == whole[1], rest[0], whole[0])
+    runs.close("one rank goes on from %s" % what, whole, runs.train(alone, STEPS, "--load", save))
+    runs.train(alone, DONE, "--save", save)
+    runs.close("%s go on from one rank" % what, whole, runs.train(sharing, STEPS, "--load", save))
+    runs.model = runs.models["llama-tiny"]
+
+
+def killed(runs):
+    """Killed at no step in particular, in the middle of many saves."""
+    program = runs.program(dp=2, zero=1)
+    save = runs.work / "killed.ckpt"
+    whole = runs.train(program, STEPS * 4)
+    for delay in (0.05, 0.2, 0.5):
+        command = [program[0], "--steps", 100000, "--save", save, "--save-every", 1,
+                   *runs.model.training, *SCHEDULE]
+        with subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
+                              env=dict(os.environ, OPENBLAS_NUM_THREADS="1")) as process:
+            for _ in range(3):  # at least one save is done when step 3 is printed
+                process.stdout.readline()
+            time.sleep(delay)
+            process.send_signal(signal.SIGKILL)
+        step = int(header(save)["__metadata__"]["step"])
+        if step < STEPS * 4:
+            rest = runs.train(program, STEPS * 4, "--load", save)
+            runs.expect("killed behind step %d, it goes on with the same bits" % step,
+                        rest[0] == whole[0][step:] and rest[1] == whole[1])
+        else:
+            runs.expect("killed behind step %d, its checkpoint is whole" % step,
+                        len(tensors.read(save)) == 3 * len(whole[2]) / 2)
+
+
+def header(path):
+    data = path.read_bytes()
+    return json.loads(data[8:8 + int.from_bytes(data[:8], "little")])
+
+
+def refused(runs):
+    program, _ = runs.program(dp=2, zero=1)
+    save = runs.work / "kept.ckpt"
+    runs.train((program, 2), DONE, "--save", save)
+    good = save.read_bytes()
+    text = header(save)
+    other = dict(text, __metadata__=dict(text["__metadata__"], sequence="999"))
+    less = {key: value for key, value in text.items() if key != "m:lm_head.weight"}
+    wide = dict(text)
+    wide["v:lm_head.weight"] = dict(wide["v:lm_head.weight"], shape=[
+        extent * 2 for extent in wide["v:lm_head.weight"]["shape"]])
+
+    def packed(change):
+        words = json.dumps(change).encode()
+        return len(words).to_bytes(8, "little") + words + good[8 + int.from_bytes(
+            good[:8], "little"):]
+
+    cases = [("nothing there", None, 4, "No such file"), ("an empty file", b"", 4, "0 bytes"),
+             ("a text", b"hello, world, this is a text", 4, "safetensors"),
+             ("half of one", good[:len(good) // 2], 4, "does not lie in it"),
+             ("a dump", (runs.work / "dump.safetensors").read_bytes(), 4, "its format is ''"),
+             ("another sequence length", packed(other), 4, "sequence"),
+             ("a tensor missing", packed(less), 4, "has no 'm:lm_head.weight'"),
+             ("a tensor of another shape", packed(wide), 4, "v:lm_head.weight"),
+             ("no step left", good, 5, "above the 3 that the checkpoint has done")]
+    for what, data, code, words in cases:
+        path = runs.work / "bad.ckpt"
+        path.unlink(missing_ok=True)
+        if data is not None:
+            path.write_bytes(data)
+        command = [program, "--steps", DONE if code == 5 else STEPS, "--load", path, "--save",
+                   path, *runs.model.training]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        same = path.read_bytes() == data if data is not None else not path.exists()
+        runs.expect("refused: %s" % what, done.returncode == code and words in done.stderr and
+                    same and not done.stdout and done.stderr.count("\n") == 1,
+                    done.returncode, done.stderr)
+    seed = subprocess.run([str(word) for word in [
+        program, "--steps", STEPS, "--load", save, *runs.model.training, "--seed", 8]],
+        capture_output=True, text=True)
+    runs.expect("refused: another seed", seed.returncode == 4 and "of seed 8" in seed.stderr,
+                seed.stderr)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shardwright", required=True)
+    parser.add_argument("--work", required=True, type=pathlib.Path)
+    runs = Runs(parser.parse_args())
+    has_mpi = subprocess.run(["sh", "-c", "command -v mpirun.openmpi"],
+                             capture_output=True).returncode == 0
+    goes_on(runs, has_mpi)
+    shares(runs, "gpt2-tiny", "stages with one table", pp=2, tp=2)
+    shares(runs, "falcon-new-tiny", "replicas of a key/value head", tp=4, dp=2, zero=1)
+    killed(runs)
+    refused(runs)
+    print("\n".join(runs.problems))
+    print("checkpoints: %d problems" % len(runs.problems))
+    return 1 if runs.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
