@@ -19,8 +19,37 @@ import fake_gpu
 import parity
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "test" / "device"))
+DEVICE = ROOT / "test" / "device"
+sys.path.append(str(DEVICE))
 import run as device  # noqa: E402  (its folder is known only now)
+
+
+def script(folder, work, skip, **environment):
+    """Runs the script that lies in `folder`, where there is neither LLVM nor what
+    this process has: with the tools and the Python of the system. Its end, steps."""
+    results = work / "results.json"
+    results.unlink(missing_ok=True)
+    try:
+        tools = [os.path.dirname(device.find_nvcc())]
+    except device.Stop:
+        tools = []  # that will be said by the script
+    # Libraries are looked for in CUDA_HOME, before the fake ones; headers in both.
+    cuda = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or ""
+    done = subprocess.run(
+        ["sh", folder / "run.sh", "--build", work / "build", "--out", results,
+         "--skip", ",".join(skip)], cwd=work, text=True, capture_output=True,
+        env={"PATH": os.pathsep.join([*tools, "/usr/bin", "/bin"]), "HOME": "/",
+             "CUDA_PATH": cuda, **environment})
+    steps = json.loads(results.read_text())["steps"] if results.exists() else []
+    return done, {step["step"]: step for step in steps}
+
+
+def lacking(work):
+    """Why the script cannot build on this machine; "" if it can."""
+    done, steps = script(DEVICE, work, [step for step in device.STEPS if step != "toolkit"])
+    if done.returncode == 3 and steps["toolkit"]["status"] == "failed":
+        return steps["toolkit"]["error"]
+    return ""
 
 
 def main():
@@ -33,11 +62,8 @@ def main():
     arguments = parser.parse_args()
     shutil.rmtree(arguments.work, ignore_errors=True)
     arguments.work.mkdir(parents=True)
-    try:
-        nvcc = device.find_nvcc()
-        device.find_headers(nvcc)
-    except device.Stop as lacking:
-        print("device script: skipped, since the script cannot build here: %s" % lacking)
+    if why := lacking(arguments.work):
+        print("device script: skipped, since the script cannot build here: %s" % why)
         return 77  # CTest: skipped
     bundle = arguments.work / "bundle"
     parity.run([ROOT / "test" / "device" / "pack.sh", arguments.shardwright, bundle])
@@ -46,20 +72,15 @@ def main():
     parity.run([arguments.cxx, "-shared", "-o", kernels, arguments.work / "rows.host.o",
                 arguments.fake, "-lmvec", "-lm", "-Wl,-rpath," + str(arguments.fake.parent)])
     fake = fake_gpu.libraries(arguments.work / "fake", arguments.fake)
-    path = os.pathsep.join([str(pathlib.Path(nvcc).parent), "/usr/bin", "/bin"])
+    packed = bundle / "test" / "device"
+    bare = {"LD_LIBRARY_PATH": str(fake)}
 
-    def script(skip, **environment):
-        results = arguments.work / "results.json"
-        done = subprocess.run(
-            ["sh", bundle / "test" / "device" / "run.sh", "--build", arguments.work / "build",
-             "--out", results, "--skip", skip], cwd=arguments.work, text=True,
-            capture_output=True, env={"PATH": path, "HOME": "/", **environment})
-        return done, {step["step"]: step for step in json.loads(results.read_text())["steps"]}
+    def but(*steps):
+        return [step for step in device.STEPS if step not in steps]
 
-    others = "conformance_1,gradients,losses,times,losses_2,conformance_2,conformance_3"
     problems = []
-    done, steps = script(others, LD_LIBRARY_PATH=str(fake), CUDA_HOME="",
-                         FAKE_KERNELS=str(kernels))
+    done, steps = script(packed, arguments.work, but("environment", "build", "rows"),
+                         FAKE_KERNELS=str(kernels), **bare)
     print(done.stdout, done.stderr, steps.get("rows", {}).get("output"))
     if done.returncode != 0 or steps.get("rows", {}).get("status") != "passed":
         problems.append("expected rows to pass on the fake driver")
@@ -68,12 +89,12 @@ def main():
     if steps["rows"]["launches"] < 493:
         problems.append("expected every kernel to be launched, but got %s" % steps["rows"])
     # No kernels: a check that cannot fail would say nothing.
-    done, steps = script("build," + others, LD_LIBRARY_PATH=str(fake), CUDA_HOME="")
+    done, steps = script(packed, arguments.work, but("rows"), **bare)
     if done.returncode != 2 or steps["rows"]["status"] != "failed":
         problems.append("expected rows to fail without kernels, but got %d: %s" % (
             done.returncode, steps))
     if not shutil.which("nvidia-smi"):
-        done, _ = script("build,rows,gradients,losses,times,losses_2,conformance_2,conformance_3")
+        done, _ = script(packed, arguments.work, but("conformance_1"))
         if done.returncode != 3 or "NVIDIA's driver" not in done.stderr:
             problems.append("expected exit code 3 without a driver, but got %d: %s" % (
                 done.returncode, done.stderr))

@@ -101,12 +101,20 @@ class Surroundings(unittest.TestCase):
         with self.assertRaises(device.Stop):
             device.find_headers(str(path))
 
-    def skips(self):
-        """What the test of the script says of this machine."""
+    def skips(self, *lines):
+        """What the test of the script says where the script finds only what this
+        test has made. `lines` change the script further."""
+        here = self.root / "device"
+        here.mkdir()
+        (here / "run.sh").write_text("exec python3 -B '%s/lacks.py' \"$@\"\n" % here)
+        (here / "lacks.py").write_text("\n".join([
+            "import sys", "sys.path.insert(0, %r)" % str(SCRIPT.parent), "import run",
+            "run.USUAL_INCLUDES = ()", *lines, "sys.path[:] = []", "sys.exit(run.main())"]))
         out = io.StringIO()
         arguments = ["--shardwright", "x", "--cxx", "x", "--row-kernels", "x", "--fake", "x",
                      "--work", str(self.root / "work")]
         with unittest.mock.patch.object(sys, "argv", ["device_script.py", *arguments]), \
+                unittest.mock.patch.object(device_script, "DEVICE", here), \
                 contextlib.redirect_stdout(out):
             self.assertEqual(device_script.main(), 77)
         self.assertEqual(out.getvalue().count("\n"), 1)
@@ -117,9 +125,10 @@ class Surroundings(unittest.TestCase):
         self.assertIn("expected cuda.h, cublasLt.h, cudnn.h, nccl.h among", self.skips())
 
     def test_the_test_skips_without_nvcc(self):
+        none = "lambda: run.tool('nvcc', [])"
         with unittest.mock.patch.object(device, "find_nvcc",
                                         lambda: device.tool("nvcc", [])):
-            self.assertIn("expected nvcc in PATH", self.skips())
+            self.assertIn("expected nvcc in PATH", self.skips("run.find_nvcc = " + none))
 
     def test_steps_without_their_program(self):
         """Nothing is built, all objects are there: every step fails with a line."""
@@ -130,10 +139,11 @@ class Surroundings(unittest.TestCase):
             (self.root / "objects" / (name + ".o")).touch()
         done = subprocess.run(
             [sys.executable, SCRIPT, "--root", self.root, "--build", self.root / "build",
-             "--out", results, "--skip", "environment,build"], text=True, capture_output=True)
+             "--out", results, "--skip", "environment,toolkit,build"],
+            text=True, capture_output=True)
         self.assertEqual((done.returncode, done.stderr), (2, ""))
         steps = {step["step"]: step for step in json.loads(results.read_text())["steps"]}
-        for name in ("environment", "build"):
+        for name in ("environment", "toolkit", "build"):
             self.assertEqual(steps.pop(name)["status"], "skipped")
         self.assertEqual(len(steps), 10)
         for name, step in steps.items():

@@ -148,10 +148,23 @@ def library_folders():
                       for folder in toolkits() + ["/usr/local/cuda"]]
 
 
-def build(run):
-    compiler = tool("g++")
+def find_toolkit():
+    """What step build needs of the machine: g++, nvcc, folders of headers."""
     nvcc = find_nvcc()
-    includes = find_headers(nvcc)
+    return tool("g++"), nvcc, find_headers(nvcc)
+
+
+def toolkit(run):
+    try:
+        compiler, nvcc, includes = find_toolkit()
+    except Stop as stop:
+        run.record("toolkit", "failed", error=str(stop))
+        raise
+    run.record("toolkit", "passed", gxx=compiler, nvcc=nvcc, includes=includes)
+
+
+def build(run):
+    compiler, nvcc, includes = find_toolkit()
     third = run.root / "include"
     if not (third / "nlohmann" / "json.hpp").exists():
         third = pathlib.Path("/usr/include")
@@ -412,6 +425,7 @@ def times(run):
 
 STEPS = {
     "environment": environment,
+    "toolkit": toolkit,
     "build": build,
     "conformance_1": lambda run: conformance(run, 1),
     "rows": rows,

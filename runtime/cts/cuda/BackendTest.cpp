@@ -6,6 +6,11 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/cts/cuda/BackendRun.h"
 
+#include <cublasLt.h>
+
+#include <set>
+#include <sstream>
+
 using namespace shardwright::runtime::cts;
 using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
@@ -74,6 +79,29 @@ TEST_CASE("the calls of a step train as the host does") {
   CHECK(summary["device"] == "cuda");
   CHECK(summary["ledger"] == want.back()["summary"]["ledger"]);
   CHECK(summary["canaries"] == want.back()["summary"]["canaries"]);
+}
+
+TEST_CASE("products are in full precision, or in tf32 when asked for") {
+  auto types = [](const std::string &plan, const std::string &flags) {
+    const fs::path log = folder() / "types";
+    fs::remove(log);
+    const Outcome run =
+        train("FAKE_LOG_TYPES=1 FAKE_LOG=" + log.string(), plan,
+              "--steps 3 --trace " + (folder() / "t.json").string() + flags);
+    INFO(run.err);
+    CHECK(run.code == 0);
+    std::set<std::string> found;
+    std::istringstream lines(slurp(log));
+    for (std::string line; std::getline(lines, line);)
+      found.insert(line);
+    return found;
+  };
+  auto only = [](cublasComputeType_t type) {
+    return std::set<std::string>{"compute_" + std::to_string(type)};
+  };
+  CHECK(types("f32,device", "") == only(CUBLAS_COMPUTE_32F));
+  CHECK(types("f32,device", " --tf32") == only(CUBLAS_COMPUTE_32F_FAST_TF32));
+  CHECK(types("device", " --tf32") == only(CUBLAS_COMPUTE_64F));
 }
 
 // The tiny program's functions are the host's, so no recording holds them: the

@@ -1,7 +1,8 @@
 //===- FakeBlas.cpp - Products of a fake cuBLASLt -------------------------===//
 //
-// Three loops on a stream of the fake driver. FAKE_BLAS_VERSION; FAKE_CREATE:
-// it does not start.
+// Three loops on a stream of the fake driver, in f64 whatever was asked for.
+// FAKE_BLAS_VERSION; FAKE_CREATE: it does not start; FAKE_LOG_TYPES: FAKE_LOG gets
+// the type that a product is to be computed in.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/cts/cuda/FakeStreams.h"
@@ -53,7 +54,10 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t) {
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *operation,
-                                        cublasComputeType_t, cudaDataType_t) {
+                                        cublasComputeType_t compute,
+                                        cudaDataType_t) {
+  if (fakeSetting("FAKE_LOG_TYPES", 0))
+    fakeNote("compute_" + std::to_string(compute));
   *operation = reinterpret_cast<cublasLtMatmulDesc_t>(new Product);
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -56,21 +56,23 @@ template <typename Parameters> Kernel own(void (*kernel)(Parameters)) {
   };
 }
 
-/// sw_rt_update in f64, one block after the other.
-Work tinyUpdate(void **p) {
-  auto pointer = [&](int i) { return *static_cast<double **>(p[i]); };
+/// sw_rt_update, all of T, one block after the other.
+template <typename T> Work tinyUpdate(void **p) {
+  auto pointer = [&](int i) { return *static_cast<T **>(p[i]); };
   return [master = pointer(0), m = pointer(1), v = pointer(2),
           gradient = pointer(3), parameter = pointer(4),
-          count = *static_cast<int64_t *>(p[5]), s = pointer(6)] {
+          count = *static_cast<int64_t *>(p[5]),
+          s = *static_cast<double **>(p[6])] {
     if (BlockEmulator::get().blockNumber() ||
         BlockEmulator::get().threadIndex())
       return;
     for (int64_t i = 0; i < count; ++i) {
       const double g = gradient[i] * s[5];
-      m[i] = s[1] * m[i] + (1 - s[1]) * g;
-      v[i] = s[2] * v[i] + (1 - s[2]) * g * g;
-      master[i] -= s[0] * ((m[i] / s[6]) / (std::sqrt(v[i] / s[7]) + s[3]) +
-                           s[4] * master[i]);
+      m[i] = static_cast<T>(s[1] * m[i] + (1 - s[1]) * g);
+      v[i] = static_cast<T>(s[2] * v[i] + (1 - s[2]) * g * g);
+      master[i] -= static_cast<T>(
+          s[0] * ((m[i] / s[6]) / (std::sqrt(v[i] / s[7]) + s[3]) +
+                  s[4] * master[i]));
       parameter[i] = master[i];
     }
   };
@@ -128,7 +130,8 @@ const std::map<std::string, Kernel> &kernelTable() {
       OWN_ATTENTION(bf16),
       OWN_ATTENTION(f32),
       OWN_ATTENTION(f64),
-      {"tiny_update", tinyUpdate}};
+      {"tiny_update", tinyUpdate<double>},
+      {"tiny_update_f32", tinyUpdate<float>}};
 #undef OWN
 #undef OWN_ATTENTION
   return table;

@@ -344,9 +344,11 @@ const sw_rt_program &tinyProgram(const TinyPlan &plan) {
   // fake driver takes and a real one refuses.
   static const char text[] = "// no PTX: .entry sw_sum";
   static const sw_rt_image image = {SW_RT_IMAGE_PTX, 80, text, sizeof(text)};
-  static const sw_rt_device_code code = {
+  static sw_rt_device_code code = {
       sizeof(sw_rt_device_code), 1, 0, 0, &image, nullptr, nullptr,
       {"tiny_update", 256, 1024}};
+  if (plan.singlePrecision)
+    code.update.entry = "tiny_update_f32";
   p.device_code = plan.device ? &code : nullptr;
   return p;
 }
