@@ -104,10 +104,11 @@ public:
   /// Plans with the same key have layers that take and hold the same. Does not
   /// read the plan's mesh.
   static LayersKey layersKey(const Plan &plan);
-  /// What layer() gives, not remembered itself.
+  /// What layer() gives, not remembered itself. Without `collectives` but those
+  /// of attention no time of it is longer.
   LayerProfile priced(const Program &program, const Hardware &hardware,
                       const Profile &profile, const Plan &plan, int kind,
-                      Recompute policy);
+                      Recompute policy, bool collectives = true);
 
   const LayerProfile &layer(const Program &program, const Hardware &hardware,
                             const Profile &profile, const Plan &plan, int kind,

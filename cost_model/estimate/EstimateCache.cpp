@@ -248,7 +248,7 @@ public:
   /// All parts of a variant.
   VariantTime times(const Plan &local, const Kind &kind, int index,
                     Recompute policy, const Hardware &hardware,
-                    const Profile &profile) {
+                    const Profile &profile, bool collectives) {
     const KindVariant &variant = kind.variant(policy);
     const Traits traits = ofAnySize(local, kind, index, policy).traits;
     const auto part = [&](Map<VariantTime> &known, const Key &key,
@@ -270,7 +270,8 @@ public:
             part(shared->ops, opsKey(local, index, variant.policy, traits), which));
         break;
       case LayerPart::Moves:
-        time.add(
+        if (collectives)
+          time.add(
             part(shared->moves, movesKey(local, index, variant.policy, traits), which));
         break;
       case LayerPart::Core:
@@ -302,17 +303,20 @@ LayersKey EstimateCache::layersKey(const Plan &plan) {
 LayerProfile EstimateCache::priced(const Program &program,
                                    const Hardware &hardware,
                                    const Profile &profile, const Plan &plan,
-                                   int kind, Recompute policy) {
+                                   int kind, Recompute policy,
+                                   bool collectives) {
   const Kind &type = program.kinds[static_cast<size_t>(kind)];
   const Plan &local = state->local(plan);
-  const VariantTime without =
-      state->times(local, type, kind, Recompute::None, hardware, profile);
-  return profileLayer(
-      local, type, type.variant(policy).policy,
-      policy == Recompute::None || redoesAll(profile, policy)
-          ? without
-          : state->times(local, type, kind, policy, hardware, profile),
-      without, hardware, profile);
+  const auto times = [&](Recompute which) {
+    return state->times(local, type, kind, which, hardware, profile,
+                        collectives);
+  };
+  const VariantTime without = times(Recompute::None);
+  return profileLayer(local, type, type.variant(policy).policy,
+                      policy == Recompute::None || redoesAll(profile, policy)
+                          ? without
+                          : times(policy),
+                      without, hardware, profile);
 }
 
 const LayerProfile &EstimateCache::layer(const Program &program,

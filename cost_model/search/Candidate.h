@@ -94,6 +94,7 @@ std::vector<int64_t> layersPerStage(const Candidate &candidate, int64_t layers);
 struct Split {
   int64_t first, last;
   int64_t largest; ///< layers of the largest stage
+  bool operator==(const Split &) const = default;
 };
 std::vector<Split> splits(int64_t layers, int64_t pp, const Ranges &ranges);
 

@@ -258,8 +258,10 @@ Seconds ProgramEstimator::lowerBound(const Candidate &candidate,
   return Seconds(state->bounds.time(candidate, depth));
 }
 
-Seconds ProgramEstimator::roughBound(const Candidate &candidate) const {
-  return Seconds(state->bounds.roughTime(candidate));
+Seconds ProgramEstimator::roughBound(const Candidate &candidate,
+                                     Rough rough) const {
+  return Seconds(
+      state->bounds.roughTime(candidate, rough == Rough::Layers));
 }
 
 SplitBox ProgramEstimator::box(const Candidate &candidate,
@@ -272,6 +274,7 @@ bool ProgramEstimator::mayFit(const Candidate &candidate, Depth depth,
   // Sums of doubles: a byte in a million is for rounding.
   const double most = static_cast<double>(limit.count()) * (1 + 1e-6);
   return state->bounds.meshBytes(candidate, depth) < most &&
+         (depth != Depth::Batch || state->bounds.endsFit(candidate, most)) &&
          (depth < Depth::Policy || state->bounds.splitsFit(candidate, most));
 }
 

@@ -48,7 +48,7 @@ public:
   Seconds time(const Candidate &candidate) const override;
   Estimate estimate(const Candidate &candidate) const override;
   Seconds lowerBound(const Candidate &candidate, Depth depth) const override;
-  Seconds roughBound(const Candidate &candidate) const override;
+  Seconds roughBound(const Candidate &candidate, Rough rough) const override;
   SplitBox box(const Candidate &candidate, Seconds atMost) const override;
   std::unique_ptr<Estimator> another() const override;
   bool mayFit(const Candidate &candidate, Depth depth,

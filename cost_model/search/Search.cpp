@@ -2,6 +2,7 @@
 
 #include "cost_model/base/Crew.h"
 #include "cost_model/search/Family.h"
+#include "cost_model/search/Worker.h"
 
 #include <algorithm>
 #include <queue>
@@ -26,10 +27,6 @@ bool RankedPlan::before(const RankedPlan &other) const {
 }
 
 namespace {
-
-/// Bounds and times are sums taken in different orders: a bound may exceed the
-/// time it bounds by rounding, never by more than this share.
-constexpr double roundingSlack = 1e-9;
 
 /// A mesh of the question with its legal batches.
 struct LegalMesh {
@@ -79,274 +76,11 @@ std::vector<LegalMesh> legalMeshes(const Estimator &estimator,
   return result;
 }
 
-/// What SearchOptions::distinct compares.
-Candidate layoutOf(Candidate candidate) {
-  candidate.recompute = Recompute::None;
-  candidate.fullLayers = -1;
-  candidate.firstLayers = candidate.lastLayers = 0;
-  return candidate;
-}
-
-struct Node {
-  double bound;
-  Part part;
-  size_t family; ///< index of its mesh
-  /// Roots wait under roughBound.
-  bool rough = false;
-};
-/// Smallest bound first; deeper first among equals, then the candidate's order.
-struct Later {
-  bool operator()(const Node &a, const Node &b) const {
-    if (a.bound != b.bound)
-      return a.bound > b.bound;
-    if (a.part.depth != b.part.depth)
-      return a.part.depth < b.part.depth;
-    return a.part.candidate > b.part.candidate;
-  }
-};
-
 /// What is learnt of a mesh during the search.
 struct FamilyRecord {
   double bound = std::numeric_limits<double>::infinity(); ///< of pruned parts
   std::optional<Candidate> best;
   Seconds bestTime;
-};
-
-/// The times that a part has to beat. Taken between rounds, so that a round
-/// does not depend on the order in which its parts are worked on.
-class Incumbents {
-public:
-  Incumbents(const std::vector<RankedPlan> &plans, const SearchOptions &options)
-      : top(static_cast<size_t>(options.top)), distinct(options.distinct),
-        cutoff(options.cutoff.count()) {
-    for (const RankedPlan &plan : plans)
-      times.emplace_back(plan.estimate.stepTime.count(),
-                         layoutOf(plan.candidate));
-  }
-  /// Nothing slower than this is wanted of the layout of `candidate`.
-  double atMost(const Candidate &candidate) const {
-    double most =
-        times.size() < top ? cutoff : std::min(cutoff, times.back().first);
-    if (distinct) {
-      const Candidate layout = layoutOf(candidate);
-      for (const auto &[time, other] : times)
-        if (time < most && other == layout)
-          most = time;
-    }
-    return most;
-  }
-  /// A plan that was priced; keeps the best `top` (of each layout one).
-  void add(double time, const Candidate &candidate) {
-    const Candidate layout = layoutOf(candidate);
-    if (distinct)
-      for (auto &entry : times)
-        if (entry.second == layout) {
-          entry.first = std::min(entry.first, time);
-          std::sort(times.begin(), times.end());
-          return;
-        }
-    times.emplace_back(time, layout);
-    std::sort(times.begin(), times.end());
-    if (times.size() > top)
-      times.pop_back();
-  }
-
-private:
-  size_t top;
-  bool distinct;
-  double cutoff;
-  std::vector<std::pair<double, Candidate>> times; ///< ascending
-};
-
-/// What came of one part in a round.
-struct Outcome {
-  std::vector<Node> open;
-  struct Priced {
-    Candidate candidate;
-    double time;
-  };
-  std::vector<Priced> priced;
-  int64_t pruned = 0, unfit = 0;
-  double prunedBound = std::numeric_limits<double>::infinity();
-};
-
-/// Works on parts, with an estimator of its own; one for each thread.
-class Worker {
-public:
-  Worker(const Estimator &estimator, const SearchOptions &options)
-      : estimator(estimator), options(options), family(options) {}
-
-  Outcome work(const Node &node, Incumbents incumbents) {
-    outcome = Outcome();
-    known = std::move(incumbents);
-    const Part &part = node.part;
-    if (node.rough) {
-      if (fits(part))
-        push(part, node);
-    } else if (part.depth == Depth::Batch) {
-      for (const Part &state : family.children(part))
-        expand(state, node);
-    } else {
-      work(node);
-    }
-    return std::move(outcome);
-  }
-  /// The bound under which a root waits.
-  double rootBound(const Candidate &batch) const {
-    return std::max(estimator.lowerBound(batch, Depth::Mesh).count(),
-                    estimator.roughBound(batch).count()) *
-           (1 - roundingSlack);
-  }
-
-private:
-  /// Whether a completion may fit; books what does not.
-  bool fits(Part part) {
-    Candidate least = part.candidate;
-    least.fullLayers = part.fullMost;
-    if (estimator.mayFit(least, part.depth, options.memoryLimit))
-      return true;
-    outcome.unfit += family.leaves(part);
-    return false;
-  }
-
-  /// A state and its policies at once: they share nearly all that they take, and
-  /// it is policies whose bounds know the memory.
-  void expand(const Part &state, const Node &parent) {
-    if (!fits(state))
-      return;
-    const double bound = boundOf(state.candidate, Depth::State, parent.bound);
-    if (bound > known.atMost(state.candidate)) {
-      prune(family.leaves(state), bound);
-      return;
-    }
-    const Node node{bound, state, parent.family};
-    for (Part policy : family.children(state)) {
-      if (!fits(policy))
-        continue;
-      raise(policy);
-      push(policy, node);
-    }
-  }
-
-  /// "Full on n" for a range of n: more recomputation needs less. Books those
-  /// that do not fit, of a range whose end may.
-  void raise(Part &range) {
-    Part unfit = range;
-    int64_t &least = range.candidate.fullLayers;
-    for (int64_t most = range.fullMost; least < most;) {
-      Candidate middle = range.candidate;
-      middle.fullLayers = least + (most - least) / 2;
-      if (estimator.mayFit(middle, Depth::Policy, options.memoryLimit))
-        most = middle.fullLayers;
-      else
-        least = middle.fullLayers + 1;
-    }
-    unfit.fullMost = least - 1;
-    if (unfit.candidate.fullLayers <= unfit.fullMost)
-      outcome.unfit += family.leaves(unfit);
-  }
-
-  double boundOf(const Candidate &candidate, Depth depth, double parent) const {
-    const double bound = estimator.lowerBound(candidate, depth).count();
-    return std::max(parent, bound * (1 - roundingSlack));
-  }
-  void prune(int64_t leaves, double bound) {
-    outcome.pruned += leaves;
-    outcome.prunedBound = std::min(outcome.prunedBound, bound);
-  }
-  void push(const Part &part, const Node &parent) {
-    const double bound = boundOf(part.candidate, part.depth, parent.bound);
-    if (bound > known.atMost(part.candidate))
-      prune(family.leaves(part), bound);
-    else
-      outcome.open.push_back({bound, part, parent.family});
-  }
-
-  /// Of "full on n" for a range of n the smallest is worked on, which is the
-  /// fastest; the rest waits.
-  void work(const Node &node) {
-    Node own = node;
-    own.part.fullMost = node.part.candidate.fullLayers;
-    if (node.part.fullMost > own.part.fullMost) {
-      Part rest = node.part;
-      ++rest.candidate.fullLayers;
-      push(rest, node);
-    }
-    dive(own);
-  }
-
-  /// Every split of a policy: most are outside of what the time or the memory
-  /// lets a stage hold, and of the others the most promising are priced first.
-  void dive(const Node &node) {
-    const Candidate &policy = node.part.candidate;
-    const int64_t all = family.leaves(node.part);
-    int64_t settled = 0; // looked at one by one
-    std::vector<Candidate> seen;
-    double within = known.atMost(policy);
-    if (within == std::numeric_limits<double>::infinity())
-      within = node.bound * (1 + roundingSlack);
-    for (double step = 1e-4;; step *= 4) {
-      const double most = std::min(known.atMost(policy), within);
-      const std::vector<Split> splits = promising(policy, most);
-      std::vector<Node> heap;
-      for (const Split &split : splits) {
-        Node leaf{0, {policy, Depth::Complete, policy.fullLayers}, node.family};
-        leaf.part.candidate.firstLayers = split.first;
-        leaf.part.candidate.lastLayers = split.last;
-        if (std::binary_search(seen.begin(), seen.end(), leaf.part.candidate))
-          continue;
-        leaf.bound = boundOf(leaf.part.candidate, Depth::Complete, node.bound);
-        heap.push_back(std::move(leaf));
-      }
-      std::sort(heap.begin(), heap.end(),
-                [](const Node &a, const Node &b) { return Later()(b, a); });
-      for (const Node &leaf : heap) {
-        const Candidate &c = leaf.part.candidate;
-        if (leaf.bound > std::min(known.atMost(policy), within))
-          break; // and all behind it
-        ++settled;
-        seen.push_back(c);
-        if (!estimator.fits(c, options.memoryLimit)) {
-          ++outcome.unfit;
-          continue;
-        }
-        const double time = estimator.time(c).count();
-        outcome.priced.push_back({c, time});
-        known.add(time, c);
-      }
-      std::sort(seen.begin(), seen.end());
-      if (within >= known.atMost(policy) || settled == all)
-        break;
-      if (step > 100) // nothing fits near by: look at all of them
-        within = std::numeric_limits<double>::infinity();
-      else
-        within = node.bound * (1 + step);
-    }
-    if (settled < all)
-      prune(all - settled, std::min(known.atMost(policy), within));
-  }
-
-  std::vector<Split> promising(const Candidate &policy, double most) const {
-    const SplitBox box = estimator.box(policy, Seconds(most * (1 + roundingSlack)));
-    std::vector<Split> result;
-    const int64_t interior = policy.pp - 2;
-    for (const Split &split : family.splits(policy))
-      if (split.first == 0) // the even split, which no box speaks of
-        result.push_back(split);
-      else if (split.largest > policy.fullLayers && split.first <= box.first &&
-          split.last <= box.last &&
-          (interior < 1 ||
-           ceilDiv(options.layers - split.first - split.last, interior) <=
-               box.interior))
-        result.push_back(split);
-    return result;
-  }
-
-  const Estimator &estimator;
-  const SearchOptions &options;
-  Family family;
-  Incumbents known{{}, SearchOptions()};
-  Outcome outcome;
 };
 
 class BranchAndBound {
@@ -394,7 +128,7 @@ private:
       result.counters.considered += meshes[i].leaves;
       result.counters.illegal += meshes[i].illegal;
       for (const Candidate &batch : meshes[i].batches)
-        roots.push_back({0, {batch, Depth::Batch, -1}, i, true});
+        roots.push_back({0, {batch, Depth::Batch, -1}, i, Rough::Ops});
     }
     const size_t some = 4096; // between questions whether to stop
     for (size_t from = 0; from < roots.size(); from += some) {
@@ -406,6 +140,13 @@ private:
                   root.bound = workers[thread].rootBound(root.part.candidate);
                 });
     }
+    // Those that cannot fit have no bound.
+    std::erase_if(roots, [&](const Node &root) {
+      const bool unfit = root.bound == std::numeric_limits<double>::infinity();
+      if (unfit)
+        result.counters.unfit += family.leaves(root.part);
+      return unfit;
+    });
     queue = decltype(queue)(Later(), std::move(roots));
   }
 
@@ -413,7 +154,7 @@ private:
     return bound > incumbents.atMost(candidate);
   }
   void prune(const Node &node) {
-    result.counters.pruned += family.leaves(node.part);
+    result.counters.pruned += left(family, node);
     records[node.family].bound = std::min(records[node.family].bound, node.bound);
   }
 
@@ -484,7 +225,7 @@ private:
       if (beaten(node.bound, node.part.candidate))
         prune(node);
       else
-        result.counters.open += family.leaves(node.part);
+        result.counters.open += left(family, node);
     }
   }
 

@@ -21,6 +21,11 @@
 
 namespace shardwright::cost {
 
+/// What a rough bound knows: of layers what they compute, which many more
+/// candidates have in common and all are asked for; or all that they take.
+enum class Rough { Ops, Layers };
+inline constexpr Rough roughs[] = {Rough::Ops, Rough::Layers};
+
 /// All that the search knows of a model on a machine.
 class Estimator {
 public:
@@ -48,9 +53,8 @@ public:
   /// No completion of `candidate` beyond `depth` takes less time. Under
   /// Recompute::Full it does not fall with fullLayers >= 1.
   virtual Seconds lowerBound(const Candidate &candidate, Depth depth) const = 0;
-  /// The same of a candidate of Depth::Batch, cheaper and looser: all of them
-  /// are asked for it before any is looked at.
-  virtual Seconds roughBound(const Candidate &candidate) const {
+  /// The same of a candidate of Depth::Batch, cheaper and looser.
+  virtual Seconds roughBound(const Candidate &candidate, Rough) const {
     return lowerBound(candidate, Depth::Mesh);
   }
   /// False only if every completion of `candidate` beyond `depth` needs

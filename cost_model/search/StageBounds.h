@@ -38,9 +38,11 @@ public:
 
   /// From the flops alone, before any layer is priced.
   double meshTime(const Candidate &c) const;
-  /// Of Depth::Batch: the mean stage under the cheapest policies. Most
-  /// candidates share what it takes.
-  double roughTime(const Candidate &c);
+  /// Of Depth::Batch: the mean rank under the cheapest policies, with
+  /// collectives or without. Most candidates share what it takes.
+  double roughTime(const Candidate &c, bool collectives);
+  /// False only if embedding or head leaves no room; c of Depth::Batch.
+  bool endsFit(const Candidate &c, double limit);
   /// Least time of any completion of `c` beyond `depth` (Batch .. Complete).
   double time(const Candidate &c, Depth depth);
   /// Stages of a split that takes at most `atMost`; c is of Depth::Policy.
@@ -105,9 +107,12 @@ private:
     double saved = 0, workspace = 0;
   };
   using Holds = std::vector<std::array<Held, 3>>;
+  /// By what layers depend on; of `ops` and `ends`, by the little that these do.
   struct Tables {
     SharedMap<std::tuple_size_v<LayersKey>, Row> rows;
     SharedMap<std::tuple_size_v<LayersKey>, Holds> holds;
+    SharedMap<std::tuple_size_v<LayersKey>, Cost> ops;
+    SharedMap<std::tuple_size_v<LayersKey>, double> ends;
   };
   /// What the states of a Batch candidate share that have their parameters,
   /// gradients and optimizer on the same ranks.
@@ -136,6 +141,8 @@ private:
   /// `plan` with the fields of a Batch candidate and its gradients, no mesh.
   void setBatch(Plan &plan, const Candidate &c) const;
   const Row &rowOf(const Plan &plan);
+  Cost leastOf(const Row &row, bool beside) const;
+  Row priced(const Plan &plan, bool collectives);
   const Holds &holdsOf(Ground &ground);
   Ground &groundOf(const Candidate &key);
   const Ownership &ownershipOf(Ground &ground, const Candidate &key);

@@ -28,44 +28,55 @@ void StageBounds::setBatch(Plan &plan, const Candidate &c) const {
   setFields(program, plan, batch);
 }
 
+StageBounds::Row StageBounds::priced(const Plan &plan, bool collectives) {
+  Plan whole = plan;
+  setMesh(whole);
+  Row row;
+  row.prices.resize(program.kinds.size());
+  const auto priceOf = [&](int kind, Recompute policy) {
+    const LayerProfile layer = cache.priced(program, hardware, profile, whole,
+                                            kind, policy, collectives);
+    return Price{layer.forwardAll().count(),
+                 (layer.dataGradAll() + layer.weightGrad).count(),
+                 layer.forward.count(),
+                 (layer.dataGrad + layer.weightGrad).count(),
+                 layer.forwardExchange.count(),
+                 layer.backwardExchange.count()};
+  };
+  for (const Run &run : program.stack) {
+    const size_t kind = static_cast<size_t>(run.kind);
+    std::array<Price, 3> &prices = row.prices[kind];
+    if (prices.front().forward > 0) // another run of the kind
+      continue;
+    prices.front() = priceOf(run.kind, Recompute::None);
+    if (isRepeated(program.kinds[kind]))
+      for (Recompute policy : policies)
+        if (policy != Recompute::None)
+          prices[static_cast<size_t>(policy)] = priceOf(run.kind, policy);
+  }
+  row.total = {leastOf(row, false), leastOf(row, true)};
+  return row;
+}
+
+/// A microbatch in the whole model under the cheapest policies.
+StageBounds::Cost StageBounds::leastOf(const Row &row, bool beside) const {
+  Cost total;
+  for (const Run &run : program.stack) {
+    const std::array<Price, 3> &prices =
+        row.prices[static_cast<size_t>(run.kind)];
+    Cost least = prices.front().cost(beside);
+    if (isRepeated(program.kinds[static_cast<size_t>(run.kind)]))
+      for (Recompute policy : policies)
+        least =
+            Cost::least(least, prices[static_cast<size_t>(policy)].cost(beside));
+    total.add(least, static_cast<double>(run.count));
+  }
+  return total;
+}
+
 const StageBounds::Row &StageBounds::rowOf(const Plan &plan) {
-  return tables->rows.of(EstimateCache::layersKey(plan), [&] {
-    Plan whole = plan;
-    setMesh(whole);
-    Row row;
-    row.prices.resize(program.kinds.size());
-    const auto priceOf = [&](int kind, Recompute policy) {
-      const LayerProfile layer =
-          cache.priced(program, hardware, profile, whole, kind, policy);
-      return Price{layer.forwardAll().count(),
-                   (layer.dataGradAll() + layer.weightGrad).count(),
-                   layer.forward.count(),
-                   (layer.dataGrad + layer.weightGrad).count(),
-                   layer.forwardExchange.count(),
-                   layer.backwardExchange.count()};
-    };
-    for (const Run &run : program.stack) {
-      std::array<Price, 3> &prices = row.prices[static_cast<size_t>(run.kind)];
-      const bool seen = prices.front().forward > 0;
-      if (!seen)
-        prices.front() = priceOf(run.kind, Recompute::None);
-      const bool repeated =
-          isRepeated(program.kinds[static_cast<size_t>(run.kind)]);
-      if (repeated && !seen)
-        for (Recompute policy : policies)
-          if (policy != Recompute::None)
-            prices[static_cast<size_t>(policy)] = priceOf(run.kind, policy);
-      for (bool beside : {false, true}) {
-        Cost least = prices.front().cost(beside);
-        if (repeated)
-          for (Recompute policy : policies)
-            least = Cost::least(
-                least, prices[static_cast<size_t>(policy)].cost(beside));
-        row.total[beside].add(least, static_cast<double>(run.count));
-      }
-    }
-    return row;
-  });
+  return tables->rows.of(EstimateCache::layersKey(plan),
+                         [&] { return priced(plan, true); });
 }
 
 /// What a framework keeps at least of what the arena saves: what runs again it
@@ -112,17 +123,62 @@ void StageBounds::setRanks(int64_t count) {
   excess = slowestExcess(hardware.device, count);
 }
 
+namespace {
+
+/// A plan whose layers compute what those of `plan` do: how many data ranks
+/// repeat them, and where these are, only collectives ask.
+void forgetPlace(Plan &plan) {
+  plan.pp = 1;
+  plan.order = MeshOrder::PpDp;
+  plan.dp = 2 * std::max<int64_t>(1, plan.ep * plan.etp / (plan.tp * plan.cp));
+}
+
+} // namespace
+
 /// Of all ranks some has at least the mean, of time as of compute.
-double StageBounds::roughTime(const Candidate &c) {
+double StageBounds::roughTime(const Candidate &c, bool collectives) {
   Candidate key = c;
   key.gradients = leastGradient;
   setBatch(scratch, key);
   setRanks(scratch.ranks());
-  const Row &row = rowOf(scratch);
-  const Cost &total = row.total[besides && c.pp > 1];
   const double share = static_cast<double>(scratch.microbatches()) /
                        static_cast<double>(c.pp);
+  Cost total;
+  if (collectives) {
+    total = rowOf(scratch).total[besides && c.pp > 1];
+  } else {
+    forgetPlace(scratch);
+    total = tables->ops.of(EstimateCache::layersKey(scratch),
+                           [&] { return priced(scratch, false).total[0]; });
+  }
   return share * (total.all() + excess * total.compute) + synchronization;
+}
+
+/// Some rank runs the embedding, and some the head: beside its workspace, for
+/// one microbatch, two streams lie there.
+bool StageBounds::endsFit(const Candidate &c, double limit) {
+  Candidate key = c;
+  key.gradients = leastGradient;
+  key.ep = key.etp = 1;
+  key.cpKind = CpKind::P2P;
+  setBatch(scratch, key);
+  forgetPlace(scratch);
+  const double bytes =
+      tables->ends.of(EstimateCache::layersKey(scratch), [&] {
+        Plan whole = scratch;
+        setMesh(whole);
+        Bytes most(0);
+        for (const Run &run : program.stack)
+          if (!isRepeated(program.kinds[static_cast<size_t>(run.kind)]))
+            most = std::max(
+                most, cache.memory(program, whole, run.kind, Recompute::None)
+                          .workspace);
+        return static_cast<double>(
+            (most + 2 * streamBytes(program, whole)).count());
+      });
+  return static_cast<double>(profile.frameworkBytes.count()) +
+             (1 + profile.allocatorSlack) * bytes <
+         limit;
 }
 
 StageBounds::Ground &StageBounds::groundOf(const Candidate &c) {

@@ -5,8 +5,11 @@
 #include "cost_model/partition/Ledger.h"
 #include "cost_model/rules/Rules.h"
 #include "cost_model/search/ProgramEstimator.h"
+#include "test/unit/cost_model/BoundProbe.h"
 
 #include <catch2/catch.hpp>
+
+#include <random>
 
 using namespace shardwright;
 using namespace shardwright::cost;
@@ -202,6 +205,38 @@ TEST_CASE("plans of DeepSeek-V3 are legal and their stages hold the stack") {
   CHECK(predictLedgers(program, plan).size() == 16);
   plan.ep = 96; // 256 experts
   CHECK_FALSE(checkPlan(program, plan).empty());
+}
+
+TEST_CASE("no completion of partial plans of experts beats its bounds") {
+  std::mt19937 random(30);
+  for (const std::string *config : {&deepseekV3, &mixtral, &qwen3Small}) {
+    const Program program = programOf(*config, 512);
+    Failure failure;
+    Hardware whole, hardware;
+    Profile profile;
+    REQUIRE(readHardware(shippedHardware("dgx-h100"), "h", whole, failure));
+    REQUIRE(resized(whole, 64, hardware, failure));
+    REQUIRE(readProfile(shippedProfile("megatron-core"), "p", profile, failure));
+    SearchOptions options;
+    options.gpus = 64;
+    options.globalBatch = 96;
+    options.layers = program.layers;
+    options.experts = program.experts;
+    options.policies = searchedPolicies(program);
+    allow(options, Framework::MegatronCore, hardware);
+    options.ranges[static_cast<int>(Field::Etp)] = {1, 2};
+    Plan base;
+    base.sequence = program.sequence;
+    base.globalBatch = options.globalBatch;
+    base.dtypes = profile.dtypes;
+    BoundProbe probe(program, hardware, profile, base, options);
+    CAPTURE(program.name);
+    REQUIRE(!probe.empty());
+    for (int64_t seen = 0, wanted = randomPlans(3000); seen < wanted;)
+      seen += probe.draw(random);
+    CHECK(probe.tightness / static_cast<double>(5 * probe.probes) > 0.4);
+    CHECK(probe.roughness / static_cast<double>(2 * probe.probes) > 0.25);
+  }
 }
 
 TEST_CASE("the search over expert degrees agrees with brute force") {

@@ -27,7 +27,8 @@ public:
   BoundProbe(const Program &program, const Hardware &hardware,
              const Profile &profile, const Plan &base,
              const SearchOptions &options)
-      : estimator(program, hardware, profile, base, Framework::Native, options),
+      : program(program), hardware(hardware), profile(profile),
+        estimator(program, hardware, profile, base, Framework::Native, options),
         options(options),
         family(this->options) {
     for (const Candidate &mesh : family.meshes())
@@ -63,6 +64,9 @@ private:
     const Seconds time = estimator.time(c);
     const Bytes memory = estimator.memory(c);
     CAPTURE(canonicalText(estimator.plan(c)), time.count(), memory.count());
+    if (probes % 16 == 0) // what the search remembers changes no price
+      REQUIRE(estimateTime(program, hardware, profile, estimator.plan(c))
+                  .stepTime == time);
     for (Depth depth : {Depth::Mesh, Depth::Batch, Depth::State, Depth::Policy,
                         Depth::Complete}) {
       CAPTURE(static_cast<int>(depth));
@@ -73,10 +77,13 @@ private:
       if (depth != Depth::Complete)
         REQUIRE(estimator.mayFit(c, depth, memory + Bytes(1)));
     }
-    const double rough = estimator.roughBound(c).count();
-    REQUIRE(rough > 0);
-    REQUIRE(rough <= time.count() * (1 + 1e-9));
-    roughness += rough / time.count();
+    for (Rough how : roughs) {
+      CAPTURE(static_cast<int>(how));
+      const double rough = estimator.roughBound(c, how).count();
+      REQUIRE(rough > 0);
+      REQUIRE(rough <= time.count() * (1 + 1e-9));
+      roughness += rough / time.count();
+    }
     ++probes;
     const SplitBox box = estimator.box(c, (1 + 1e-9) * time);
     if (c.chunks > 1)
@@ -94,6 +101,9 @@ public:
   int64_t probes = 0;
 
 private:
+  const Program &program;
+  const Hardware &hardware;
+  const Profile &profile;
   ProgramEstimator estimator;
   SearchOptions options;
   Family family;

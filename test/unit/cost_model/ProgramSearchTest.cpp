@@ -335,7 +335,8 @@ TEST_CASE("search equals brute force over the cost model") {
           REQUIRE(estimator.mayFit(ranked.candidate, depth,
                                    ranked.memory + Bytes(1)));
       }
-      REQUIRE(estimator.roughBound(ranked.candidate).count() <= time);
+      for (Rough rough : roughs)
+        REQUIRE(estimator.roughBound(ranked.candidate, rough).count() <= time);
       REQUIRE(estimator.memory(ranked.candidate) == ranked.memory);
     }
   }
