@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 namespace shardwright::cost {
@@ -110,7 +111,21 @@ std::string scheduleText(const Plan &plan) {
   return "";
 }
 
+bool hasNarrowGradients(const Plan &plan) {
+  return plan.dtypes.grad != DType::F32 && plan.dtypes.compute == DType::BF16;
+}
+
 } // namespace
+
+std::string typesText(const DTypes &dtypes) {
+  std::string text(name(dtypes.compute));
+  if (dtypes.products != Narrow::None)
+    text += " with " + std::string(name(dtypes.products)) + " products";
+  if (dtypes.grad != dtypes.compute || dtypes.products != Narrow::None)
+    text += (dtypes.products == Narrow::None ? " with " : " and ") +
+            std::string(name(dtypes.grad)) + " gradients";
+  return text;
+}
 
 std::string planText(const Program &program, const Plan &plan) {
   std::vector<std::string> parts = {std::to_string(plan.tp) + " TP",
@@ -139,7 +154,7 @@ std::string planText(const Program &program, const Plan &plan) {
     parts.push_back("pipelines inside of DP");
   if (plan.dtypes.products != Narrow::None)
     parts.push_back(std::string(name(plan.dtypes.products)) + " products");
-  if (plan.dtypes.grad != DType::F32 && plan.dtypes.compute == DType::BF16)
+  if (hasNarrowGradients(plan))
     parts.push_back(std::string(name(plan.dtypes.grad)) + " gradients");
   parts.push_back("microbatch " + std::to_string(plan.microBatch) + " x " +
                   std::to_string(plan.microbatches()));
@@ -205,41 +220,101 @@ std::string plansTable(const Program &program,
                        const std::vector<RankedPlan> &plans, Bytes limit,
                        double tied) {
   using Align = Table::Align;
-  std::vector<std::string> names = {"#", "tp", "pp", "dp", "sp", "zero",
-                                    "microbatch", "schedule", "recompute",
-                                    "layers", "step", "MFU", "tokens/s/GPU",
-                                    "memory/rank", ""};
-  std::vector<Align> sides = {Align::Right, Align::Right, Align::Right,
-                              Align::Right, Align::Left,  Align::Right,
-                              Align::Right, Align::Left,  Align::Left,
-                              Align::Left,  Align::Right, Align::Right,
-                              Align::Right, Align::Right, Align::Left};
-  const bool parts =
-      std::any_of(plans.begin(), plans.end(), [](const RankedPlan &ranked) {
-        return ranked.plan.cp > 1;
-      });
-  const bool experts = program.experts > 0;
-  if (parts) {
-    names.insert(names.begin() + 4, "cp");
-    sides.insert(sides.begin() + 4, Align::Left);
-  }
-  if (experts) {
-    names.insert(names.begin() + 4, "ep");
-    sides.insert(sides.begin() + 4, Align::Right);
-  }
-  const bool sizes = std::any_of(
-      plans.begin(), plans.end(), [&](const RankedPlan &other) {
-        return other.plan.ranks() != plans.front().plan.ranks() ||
-               other.plan.globalBatch != plans.front().plan.globalBatch;
-      });
-  if (sizes) {
-    names.insert(names.begin() + 1, {"GPUs", "batch"});
-    sides.insert(sides.begin() + 1, 2, Align::Right);
-  }
-  Table table(names, sides);
-  for (size_t i = 0; i < plans.size(); ++i) {
-    const RankedPlan &ranked = plans[i];
-    const Plan &plan = ranked.plan;
+  struct Column {
+    std::string head;
+    Align side;
+    std::function<std::string(size_t, const RankedPlan &)> cell;
+  };
+  std::vector<Column> columns;
+  const auto always = [&](const char *head, Align side, auto cell) {
+    columns.push_back({head, side, cell});
+  };
+  /// What few plans have stands where one of these has it.
+  const auto where = [&](auto has, const char *head, Align side, auto cell) {
+    if (std::any_of(plans.begin(), plans.end(), [&](const RankedPlan &ranked) {
+          return has(ranked.plan);
+        }))
+      columns.push_back({head, side, [cell](size_t, const RankedPlan &ranked) {
+                           return std::string(cell(ranked.plan));
+                         }});
+  };
+  const auto field = [&](const char *head, Align side, auto cell) {
+    where([](const Plan &) { return true; }, head, side, cell);
+  };
+  const auto number = [](int64_t value) { return std::to_string(value); };
+
+  always("#", Align::Right, [&](size_t i, const RankedPlan &) {
+    return number(static_cast<int64_t>(i) + 1);
+  });
+  const auto sized = [&](const Plan &plan) {
+    return plan.ranks() != plans.front().plan.ranks() ||
+           plan.globalBatch != plans.front().plan.globalBatch;
+  };
+  where(sized, "GPUs", Align::Right,
+        [](const Plan &plan) { return groupedText(plan.ranks()); });
+  where(sized, "batch", Align::Right,
+        [](const Plan &plan) { return groupedText(plan.globalBatch); });
+  field("tp", Align::Right, [&](const Plan &plan) { return number(plan.tp); });
+  field("pp", Align::Right, [&](const Plan &plan) { return number(plan.pp); });
+  field("dp", Align::Right, [&](const Plan &plan) { return number(plan.dp); });
+  where([&](const Plan &) { return program.experts > 0; }, "ep", Align::Right,
+        [&](const Plan &plan) { return number(plan.ep); });
+  where([](const Plan &plan) { return plan.etp > 1; }, "etp", Align::Right,
+        [&](const Plan &plan) { return number(plan.etp); });
+  where([](const Plan &plan) { return plan.cp > 1; }, "cp", Align::Left,
+        [&](const Plan &plan) {
+          return number(plan.cp) +
+                 (plan.cp > 1 ? " " + std::string(name(plan.cpKind)) : "");
+        });
+  where([](const Plan &plan) { return plan.order != MeshOrder::PpDp; }, "order",
+        Align::Left, [](const Plan &plan) {
+          return plan.order == MeshOrder::PpDp ? "pp-dp" : "dp-pp";
+        });
+  field("sp", Align::Left,
+        [](const Plan &plan) { return plan.sp ? "yes" : "no"; });
+  field("zero", Align::Right, [&](const Plan &plan) {
+    return number(plan.zero) +
+           (plan.zeroRanks > 0 ? " over " + number(zeroDegree(plan)) : "");
+  });
+  where([](const Plan &plan) {
+          return plan.offloadOptimizer || plan.offloadActivations;
+        },
+        "on the host", Align::Left, [](const Plan &plan) {
+          return plan.offloadOptimizer && plan.offloadActivations ? "both"
+                 : plan.offloadOptimizer                          ? "optimizer"
+                 : plan.offloadActivations ? "activations"
+                                           : "nothing";
+        });
+  where([](const Plan &plan) { return plan.dtypes.products != Narrow::None; },
+        "products", Align::Left,
+        [](const Plan &plan) { return name(plan.dtypes.products); });
+  where(hasNarrowGradients, "gradients", Align::Left,
+        [](const Plan &plan) { return name(plan.dtypes.grad); });
+  field("microbatch", Align::Right, [&](const Plan &plan) {
+    return number(plan.microBatch) + " x " + number(plan.microbatches());
+  });
+  field("schedule", Align::Left, [](const Plan &plan) {
+    return plan.pp > 1 ? scheduleText(plan) : std::string("-");
+  });
+  field("recompute", Align::Left, [&](const Plan &plan) {
+    return recomputeText(program, plan);
+  });
+  field("layers", Align::Left, [&](const Plan &plan) {
+    return layersText(layersOf(program, plan));
+  });
+  always("step", Align::Right, [](size_t, const RankedPlan &ranked) {
+    return secondsText(ranked.estimate.stepTime);
+  });
+  always("MFU", Align::Right, [](size_t, const RankedPlan &ranked) {
+    return percentText(ranked.estimate.modelFlopsUtilization);
+  });
+  always("tokens/s/GPU", Align::Right, [](size_t, const RankedPlan &ranked) {
+    return groupedText(std::llround(ranked.estimate.tokensPerSecondPerGpu));
+  });
+  always("memory/rank", Align::Right, [](size_t, const RankedPlan &ranked) {
+    return bytesText(ranked.memory);
+  });
+  always("", Align::Left, [&](size_t i, const RankedPlan &ranked) {
     std::string note;
     if (ranked.memory >= limit)
       note = "does not fit";
@@ -248,32 +323,20 @@ std::string plansTable(const Program &program,
       note = "tight: within 1 % of the limit";
     if (i > 0 && areTied(plans.front(), ranked, tied))
       note += note.empty() ? "tied" : "; tied";
-    std::vector<std::string> row = {
-        std::to_string(i + 1),
-        std::to_string(plan.tp),
-        std::to_string(plan.pp),
-        std::to_string(plan.dp),
-        plan.sp ? "yes" : "no",
-        std::to_string(plan.zero),
-        std::to_string(plan.microBatch) + " x " +
-            std::to_string(plan.microbatches()),
-        plan.pp > 1 ? scheduleText(plan) : "-",
-        recomputeText(program, plan),
-        layersText(layersOf(program, plan)),
-        secondsText(ranked.estimate.stepTime),
-        percentText(ranked.estimate.modelFlopsUtilization),
-        groupedText(std::llround(ranked.estimate.tokensPerSecondPerGpu)),
-        bytesText(ranked.memory),
-        note};
-    if (parts)
-      row.insert(row.begin() + 4,
-                 std::to_string(plan.cp) +
-                     (plan.cp > 1 ? " " + std::string(name(plan.cpKind)) : ""));
-    if (experts)
-      row.insert(row.begin() + 4, std::to_string(plan.ep));
-    if (sizes)
-      row.insert(row.begin() + 1, {groupedText(plan.ranks()),
-                                   groupedText(plan.globalBatch)});
+    return note;
+  });
+
+  std::vector<std::string> heads;
+  std::vector<Align> sides;
+  for (const Column &column : columns) {
+    heads.push_back(column.head);
+    sides.push_back(column.side);
+  }
+  Table table(heads, sides);
+  for (size_t i = 0; i < plans.size(); ++i) {
+    std::vector<std::string> row;
+    for (const Column &column : columns)
+      row.push_back(column.cell(i, plans[i]));
     table.add(row);
   }
   return table.text();

@@ -22,6 +22,8 @@ std::vector<int64_t> fullLayersOf(const Program &program, const Plan &plan);
 std::string recomputeText(const Program &program, const Plan &plan);
 /// "20", "20+21x2+18": runs of equal stages.
 std::string layersText(const std::vector<int64_t> &layers);
+/// "bf16 with fp8 products and f32 gradients".
+std::string typesText(const DTypes &dtypes);
 /// "8 TP, 4 PP, 2 DP, SP, ZeRO-1, microbatch 1 x 16, 1F1B, recompute none".
 std::string planText(const Program &program, const Plan &plan);
 
