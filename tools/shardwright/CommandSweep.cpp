@@ -143,8 +143,9 @@ void print(const std::vector<SweepLine> &lines, std::ostream &out) {
 void printCsv(const std::vector<SweepLine> &lines, std::ostream &out) {
   out << "model,cluster,gpus,sequence,global_batch,step_time_seconds,mfu,"
          "tokens_per_second,tokens_per_second_per_gpu,"
-         "memory_bytes_per_rank_max,tp,pp,dp,ep,etp,sp,zero,microbatch,"
-         "schedule,vp,plan\n";
+         "memory_bytes_per_rank_max,tp,pp,dp,cp,cp_kind,ep,etp,sp,zero,"
+         "zero_ranks,offload,order,products,gradients,microbatch,microbatches,"
+         "schedule,vp,recompute,proven,plan\n";
   for (const SweepLine &line : lines) {
     out << quoted(line.model) << ',' << quoted(line.cluster) << ','
         << line.gpus << ',' << line.sequence << ',' << line.globalBatch << ',';
@@ -155,14 +156,22 @@ void printCsv(const std::vector<SweepLine> &lines, std::ostream &out) {
           << tokensPerSecond(line) << ','
           << line.best->estimate.tokensPerSecondPerGpu << ','
           << line.best->memory.count() << ',' << plan.tp << ',' << plan.pp
-          << ',' << plan.dp << ',' << plan.ep << ',' << plan.etp << ','
-          << (plan.sp ? "true" : "false") << ',' << plan.zero << ','
-          << plan.microBatch << ',' << name(plan.schedule) << ','
-          << plan.chunks << ',';
+          << ',' << plan.dp << ',';
+      // The rest as in the JSON, which has a value for every field.
+      const Json &fields = line.json.at("parallel");
+      for (const char *field :
+           {"cp", "cp_kind", "ep", "etp", "sp", "zero", "zero_ranks", "offload",
+            "order", "products", "gradients", "microbatch", "microbatches",
+            "schedule", "vp", "recompute"}) {
+        const Json &value = fields.at(field);
+        out << (value.is_string() ? value.get<std::string>() : value.dump())
+            << ',';
+      }
     } else {
-      out << ",,,,,,,,,,,,,,,";
+      out << std::string(24, ',');
     }
-    out << quoted(line.planText) << "\n";
+    out << (line.proven ? "true" : "false") << ',' << quoted(line.planText)
+        << "\n";
   }
 }
 
