@@ -2,14 +2,13 @@
 
 #include "cost_model/search/ProgramEstimator.h"
 #include "cost_model/search/Report.h"
+#include "tools/shardwright/Interrupt.h"
 #include "tools/shardwright/PlanFlags.h"
 #include "tools/shardwright/Question.h"
 #include "tools/shardwright/Words.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <ostream>
 #include <set>
@@ -118,24 +117,6 @@ Failure whyNothing(const Question &question, const SearchAnswer &answer) {
 }
 
 namespace {
-
-std::atomic<bool> interrupted = false;
-
-/// Ctrl-C ends the search, not the process; a second one ends that, too.
-class InterruptGuard {
-public:
-  InterruptGuard() {
-    interrupted = false;
-    before = std::signal(SIGINT, [](int) {
-      interrupted = true;
-      std::signal(SIGINT, SIG_DFL);
-    });
-  }
-  ~InterruptGuard() { std::signal(SIGINT, before); }
-
-private:
-  void (*before)(int);
-};
 
 /// How far the answer of a search that was stopped may be from the best.
 std::string openText(const SearchAnswer &answer, double openValue) {
@@ -362,7 +343,7 @@ bool answer(Question &question, const QuestionFlags &flags,
   common.stop = [start, limit = search.timeLimit] {
     std::chrono::duration<double> so_far =
         std::chrono::steady_clock::now() - start;
-    return interrupted || (limit > 0 && so_far.count() >= limit);
+    return InterruptGuard::interrupted() || (limit > 0 && so_far.count() >= limit);
   };
   if (!addSizes(question, flags, search, common, answer, failure))
     return false;

@@ -1,6 +1,7 @@
 //===- CommandDiagnostics.cpp - The catalogue of refusals -----------------===//
 
 #include "cost_model/base/Diagnostics.h"
+#include "cost_model/rules/Framework.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Inputs.h"
 
@@ -38,10 +39,20 @@ std::vector<Diagnostic> catalogue() {
   return all;
 }
 
+/// The frameworks that a rule speaks of alone, in the version that was read.
+std::vector<std::string> frameworksOf(const Diagnostic &entry) {
+  std::vector<std::string> all;
+  for (Framework framework : frameworks)
+    if (entry.whose.find(name(framework)) != std::string_view::npos)
+      all.emplace_back(factsOf(framework).version);
+  return all;
+}
+
 nlohmann::ordered_json entryJson(const Diagnostic &entry) {
   return {{"name", entry.name},       {"section", entry.section},
           {"exit_code", entry.kind},  {"formula", entry.formula},
-          {"cause", entry.cause},     {"cure", entry.cure}};
+          {"cause", entry.cause},     {"cure", entry.cure},
+          {"frameworks", frameworksOf(entry)}};
 }
 
 void printEntry(const Diagnostic &entry, std::ostream &out) {
@@ -53,6 +64,10 @@ void printEntry(const Diagnostic &entry, std::ostream &out) {
                 "obeys it)\n");
   if (!entry.formula.empty())
     out << "  must hold: " << entry.formula << "\n";
+  const std::vector<std::string> whose = frameworksOf(entry);
+  for (size_t i = 0; i < whose.size(); ++i)
+    out << (i ? ", " : "  of: ") << whose[i];
+  out << (whose.empty() ? "" : "\n");
   out << "  cause: " << entry.cause << "\n  cure:  " << entry.cure << "\n";
 }
 

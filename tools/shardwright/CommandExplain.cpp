@@ -5,6 +5,7 @@
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Compare.h"
 #include "tools/shardwright/FitChanges.h"
+#include "tools/shardwright/Interrupt.h"
 #include "tools/shardwright/LayoutRank.h"
 #include "tools/shardwright/PlanFlags.h"
 #include "tools/shardwright/PlanJson.h"
@@ -153,17 +154,50 @@ Json toJson(const Question &question, const SearchAnswer &found,
   return answer;
 }
 
+/// The plan of --against, which has to answer the same question.
+bool readOther(const ExplainOptions &options, const Question &question,
+               const Plan &plan, Plan &other, Failure &failure) {
+  if (!loadPlan(options.against, options.model, other, failure) ||
+      !requireLegal(options.against, question.model.program, other,
+                    FailureKind::Input, failure,
+                    options.question.asked(question.framework)))
+    return false;
+  if (other.ranks() == plan.ranks() && other.sequence == plan.sequence &&
+      other.globalBatch == plan.globalBatch)
+    return true;
+  return refuse(failure, Diag::flag_value,
+                "--against " + options.against + ": expected a plan for " +
+                    std::to_string(plan.ranks()) + " GPUs and " +
+                    std::to_string(plan.globalBatch) + " sequences of " +
+                    std::to_string(plan.sequence) + ", but got one for " +
+                    std::to_string(other.ranks()) + " GPUs and " +
+                    std::to_string(other.globalBatch) + " of " +
+                    std::to_string(other.sequence) +
+                    "; `shardwright diff` compares others");
+}
+
 ExitCode runExplain(ExplainOptions options, Streams streams) {
   Failure failure;
   Question question;
   Plan plan;
-  if (!readSavedPlan(options.planFile, options.model, options.question, plan,
-                     question, streams.err, failure))
+  if (!readSavedPlan(options.planFile, options.model, options.question,
+                     /*searches=*/true, plan, question, streams.err, failure))
     return report(failure, streams.err);
   options.question.gpus = plan.ranks();
   options.question.globalBatch = plan.globalBatch;
   options.search.top = 1;
 
+  // All that may be refused comes before the first search.
+  SearchFlags narrowed = options.search;
+  narrowed.constraints.whyNot = options.whyNot;
+  Ranges ignored;
+  Plan other;
+  if (!parseConstraints(narrowed.constraints, ignored, failure) ||
+      (!options.against.empty() &&
+       !readOther(options, question, plan, other, failure)))
+    return report(failure, streams.err);
+
+  const InterruptGuard guard; // of the sensitivities, too
   SearchAnswer found;
   if (!answer(question, options.question, options.search, streams, found,
               failure))
@@ -175,36 +209,19 @@ ExitCode runExplain(ExplainOptions options, Streams streams) {
   };
   std::vector<Priced> plans = {priced("the plan", plan)};
   if (!options.against.empty()) {
-    Plan other;
-    if (!loadPlan(options.against, options.model, other, failure) ||
-        !requireLegal(options.against, question.model.program, other,
-                      FailureKind::Input, failure,
-                      options.question.asked(question.framework)))
-      return report(failure, streams.err);
-    if (other.ranks() != plan.ranks() || other.sequence != plan.sequence) {
-      refuse(failure, Diag::flag_value,
-             "--against " + options.against + ": expected a plan for " +
-                 std::to_string(plan.ranks()) + " GPUs and sequences of " +
-                 std::to_string(plan.sequence) +
-                 "; `shardwright diff` compares others");
-      return report(failure, streams.err);
-    }
     plans.push_back(priced("the other", other));
   } else if (options.whyNot.empty() && !found.result.plans.empty()) {
     plans.push_back(priced("the best", found.result.plans[0].plan));
   }
   if (!options.whyNot.empty()) {
-    SearchFlags narrowed = options.search;
-    narrowed.constraints.fix.insert(narrowed.constraints.fix.end(), options.whyNot.begin(),
-                        options.whyNot.end());
-    SearchAnswer other;
-    if (!answer(question, options.question, narrowed, streams, other, failure))
+    SearchAnswer those;
+    if (!answer(question, options.question, narrowed, streams, those, failure))
       return report(failure, streams.err);
-    if (other.result.plans.empty()) {
-      failure = whyNothing(question, other);
+    if (those.result.plans.empty()) {
+      failure = whyNothing(question, those);
       return report(failure, streams.err);
     }
-    plans.push_back(priced("the best of those", other.result.plans[0].plan));
+    plans.push_back(priced("the best of those", those.result.plans[0].plan));
   }
   if (options.json)
     streams.out << toJson(question, found, plans, options.turns).dump(2) << "\n";

@@ -5,6 +5,7 @@
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Depfile.h"
 #include "tools/shardwright/Fronts.h"
+#include "tools/shardwright/Interrupt.h"
 #include "tools/shardwright/PlanJson.h"
 #include "tools/shardwright/Question.h"
 #include "tools/shardwright/Trust.h"
@@ -98,14 +99,14 @@ Json answerJson(const Question &question, const SearchAnswer &found,
   return answer;
 }
 
-void printBasis(const Question &question, std::ostream &out) {
+void printBasis(const Question &question, const DTypes &dtypes,
+                std::ostream &out) {
   const Hardware &hardware = question.cluster.hardware;
   out << "numbers rest on: cluster " << hardware.name << " ("
       << hardware.ranks() << " x " << hardware.device.name << "), profile "
-      << question.profile.name << ", " << name(question.base.dtypes.compute)
+      << question.profile.name << ", " << typesText(dtypes)
       << ", MFU against "
-      << siText(
-             hardware.device.peakOf(question.base.dtypes.compute).count())
+      << siText(hardware.device.peakOf(dtypes.compute).count())
       << "FLOP/s with causal attention pairs and logits counted once\n"
       << "searched: what " << name(question.framework) << " ("
       << factsOf(question.framework).version
@@ -162,10 +163,14 @@ void printAnswer(const Question &question, const SearchAnswer &found,
       << groupedText(counters.pruned) << " pruned by a bound on their time, "
       << groupedText(counters.unfit) << " do not fit; "
       << groupedText(counters.illegal) << " more break a rule\n";
-  printBasis(question, out);
+  printBasis(question,
+             result.plans.empty() ? question.base.dtypes
+                                  : result.plans.front().plan.dtypes,
+             out);
 }
 
 ExitCode runPlan(const PlanOptions &options, Streams streams) {
+  const InterruptGuard guard; // of the fronts, too
   Failure failure;
   Question question;
   SearchAnswer found;

@@ -1,6 +1,7 @@
 //===- CommandPredict.cpp - What a given plan costs -----------------------===//
 
 #include "cost_model/estimate/Explain.h"
+#include "cost_model/partition/Layout.h"
 #include "cost_model/search/Report.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Depfile.h"
@@ -51,9 +52,10 @@ void warnOfPlan(const PredictOptions &options, const Plan &plan,
     warn("--sp shards the sequence over the tp ranks: with tp = 1 it does "
          "nothing",
          err);
-  if (plan.zero > 0 && plan.dp == 1)
-    warn("--zero shards optimizer state over the dp ranks: with dp = 1 it does "
-         "nothing",
+  if (plan.zero > 0 && zeroDegree(plan) == 1 && plan.zeroRanks == 0)
+    warn("ZeRO-" + std::to_string(plan.zero) +
+             " shards over the dp and cp ranks: with one of them it does "
+             "nothing",
          err);
   if (plan.pp > 1 && plan.microbatches() < plan.pp)
     warn(std::to_string(plan.microbatches()) + " microbatches do not fill " +
@@ -72,8 +74,9 @@ bool choosePlan(const PredictOptions &options, Question &question, Plan &plan,
                     "--plan " + options.planFile +
                         ": the file says it all; drop the flags that spell a "
                         "plan");
-    if (!readSavedPlan(options.planFile, options.model, options.question, plan,
-                       question, streams.err, failure))
+    if (!readSavedPlan(options.planFile, options.model, options.question,
+                       /*searches=*/false, plan, question, streams.err,
+                       failure))
       return false;
   } else {
     if (!readQuestion(options.model, options.question, 0, question, failure) ||
@@ -174,7 +177,7 @@ void printPrediction(const Question &question, const Plan &plan,
       << "ledger of a rank of stage 0, one step\n"
       << ledgerTable(predictLedger(program, plan, 0)) << "\n"
       << "numbers rest on: cluster " << hardware.name << ", profile "
-      << question.profile.name << ", " << name(plan.dtypes.compute)
+      << question.profile.name << ", " << typesText(plan.dtypes)
       << ", MFU against "
       << siText(hardware.device.peakOf(plan.dtypes.compute).count())
       << "FLOP/s with "

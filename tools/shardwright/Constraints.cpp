@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 
 namespace shardwright::tools {
 
@@ -16,6 +17,13 @@ bool parseInteger(const std::string &text, int64_t &value) {
       std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() &&
          !text.empty();
+}
+
+bool parseNumber(const std::string &text, double &value) {
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() &&
+         std::isfinite(value);
 }
 
 bool parseSchedule(const std::string &text, ScheduleKind &schedule) {
@@ -117,6 +125,7 @@ const char *flagOf(Constraint kind) {
   case Constraint::Fix: return "--fix";
   case Constraint::Max: return "--max";
   case Constraint::Forbid: return "--forbid";
+  case Constraint::WhyNot: return "--why-not";
   }
   return "";
 }
@@ -163,6 +172,7 @@ public:
       for (const Said &one : all)
         switch (one.kind) {
         case Constraint::Fix:
+        case Constraint::WhyNot:
           range.least = std::max(range.least, one.value);
           range.most = std::min(range.most, one.value);
           break;
@@ -294,10 +304,10 @@ private:
           (kind == Constraint::Forbid && full >= 0))
         return complain(text,
                         std::string("expected none, selective") +
-                            (kind == Constraint::Fix ? ", full or full:N"
-                                                     : " or full") +
+                            (kind == Constraint::Forbid ? " or full"
+                                                        : ", full or full:N") +
                             ", but got '" + value + "'");
-      if (kind == Constraint::Fix)
+      if (kind != Constraint::Forbid)
         say(text, Field::FullLayers, full);
       return say(text, field, static_cast<int64_t>(recompute));
     }
@@ -351,6 +361,7 @@ std::string ConstraintTexts::text() const {
   add(Constraint::Fix, fix);
   add(Constraint::Max, max);
   add(Constraint::Forbid, forbid);
+  add(Constraint::WhyNot, whyNot);
   return all;
 }
 
@@ -377,6 +388,7 @@ bool parseConstraints(const ConstraintTexts &texts, Ranges &ranges,
   read(Constraint::Fix, texts.fix);
   read(Constraint::Max, texts.max);
   read(Constraint::Forbid, texts.forbid);
+  read(Constraint::WhyNot, texts.whyNot);
   reader.apply(ranges);
   return failure.messages.size() == before;
 }

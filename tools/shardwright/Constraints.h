@@ -10,13 +10,14 @@
 
 namespace shardwright::tools {
 
-/// --fix pins a field, --max limits it, --forbid takes one value of it away.
-enum class Constraint { Fix, Max, Forbid };
+/// --fix pins a field, --max limits it, --forbid takes one value of it away;
+/// --why-not pins it for a comparison.
+enum class Constraint { Fix, Max, Forbid, WhyNot };
 
 /// "field=value" as flags gave them; several may be joined by commas.
 struct ConstraintTexts {
-  std::vector<std::string> fix, max, forbid;
-  bool any() const { return !fix.empty() || !max.empty() || !forbid.empty(); }
+  std::vector<std::string> fix, max, forbid, whyNot;
+  bool any() const { return !text().empty(); }
   std::string text() const; ///< "--fix tp=8, --max pp=2": all that was given
 };
 
@@ -36,6 +37,7 @@ bool parseSchedule(const std::string &text, cost::ScheduleKind &schedule);
 bool parseRecompute(const std::string &text, cost::Recompute &recompute,
                     int64_t &fullLayers);
 bool parseInteger(const std::string &text, int64_t &value);
+bool parseNumber(const std::string &text, double &value); ///< a finite one
 /// bf16, f32 or f64 for parameters and arithmetic; bf16 keeps f32 gradients,
 /// reductions and masters.
 bool parseDTypes(const std::string &text, cost::DTypes &dtypes);

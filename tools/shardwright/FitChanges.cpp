@@ -1,5 +1,6 @@
 #include "tools/shardwright/FitChanges.h"
 
+#include "cost_model/partition/Layout.h"
 #include "cost_model/search/ProgramEstimator.h"
 #include "cost_model/search/Report.h"
 
@@ -39,7 +40,8 @@ Plan recomputing(const Program &program, const Plan &plan, Recompute policy,
 class Changes {
 public:
   Changes(const Question &question, const Plan &plan)
-      : question(question), plan(plan) {
+      : question(question), plan(plan),
+        shardingRanks(checkedMul(plan.dp, plan.cp)) {
     for (const StageEstimate &stage :
          estimateMemory(question.model.program, question.cluster.hardware,
                         question.profile, plan))
@@ -120,7 +122,7 @@ private:
 
   void zero() {
     bool first = true;
-    for (int stage = plan.zero + 1; stage <= 3 && plan.dp > 1; ++stage) {
+    for (int stage = plan.zero + 1; stage <= 3 && shardingRanks > 1; ++stage) {
       Plan changed = plan;
       changed.zero = stage;
       const size_t before = found.size();
@@ -196,7 +198,7 @@ private:
       const size_t before = found.size();
       if (attempt(std::to_string(changed.ranks()) +
                       " GPUs, optimizer state over " +
-                      std::to_string(changed.dp) + " data ranks",
+                      std::to_string(zeroDegree(changed)) + " ranks",
                   changed, larger, !first))
         break;
       first = first && found.size() == before;
@@ -224,7 +226,7 @@ private:
       what += name;
     };
     Plan next = changed;
-    for (int stage = 3; stage > plan.zero && plan.dp > 1; --stage) {
+    for (int stage = 3; stage > plan.zero && shardingRanks > 1; --stage) {
       next.zero = stage;
       if (legal(next)) {
         adopt(next, "ZeRO " + std::to_string(stage));
@@ -253,6 +255,7 @@ private:
 
   const Question &question;
   const Plan &plan;
+  const int64_t shardingRanks; ///< over which ZeRO shards
   Bytes own = Bytes(0); ///< memory of the plan as it is
   std::vector<FitChange> found;
 };

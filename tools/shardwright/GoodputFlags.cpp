@@ -22,13 +22,6 @@ namespace {
 constexpr double kStoragePerNode = 1e9, kRestart = 600, kHostCopy = 25e9;
 constexpr const char *kFailures = "llama-3";
 
-bool parseNumber(const std::string &text, double &value) {
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() &&
-         std::isfinite(value);
-}
-
 std::string presetNames() {
   return wordsOf(failurePresets(), [](const FailurePreset &preset) {
     return std::string(preset.name);

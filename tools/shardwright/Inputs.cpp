@@ -148,6 +148,14 @@ bool checkOutputs(const std::vector<std::string> &outputs,
     if (fs::is_directory(output, error))
       return refuse(failure, Diag::output_unwritable,
                   output + ": cannot write: Is a directory");
+    // Before hours of work, not behind them.
+    const fs::path folder = fs::path(output).parent_path();
+    if (!folder.empty() && !fs::is_directory(folder, error))
+      return refuse(failure, Diag::output_unwritable,
+                    output + ": cannot write: " +
+                        (fs::exists(folder, error)
+                             ? "Not a directory"
+                             : "No such file or directory"));
     for (size_t other = 0; other < i; ++other)
       if (fs::path(outputs[other]).lexically_normal() ==
           fs::path(output).lexically_normal())

@@ -135,7 +135,10 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   if (gpus == 0)
     gpus = checkedMul(model, std::min(flags.dp, int64_t(1) << 31));
   candidate.dp = flags.dp;
-  if (flags.dp == 0 && gpus % model != 0)
+  const bool filled = flags.dp == 0 ? gpus % model == 0
+                                    : flags.dp <= gpus / model &&
+                                          flags.dp * model == gpus;
+  if (flags.dp == 0 && !filled)
     complain((candidate.cp > 1 ? "expected tp * pp * cp to divide the "
                                : "expected tp * pp to divide the ") +
                  std::to_string(gpus) + " GPUs, but got " + product + " = " +
@@ -143,7 +146,7 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
              Diag::degrees_fill_devices);
   if (flags.dp == 0)
     candidate.dp = std::max<int64_t>(gpus / model, 1);
-  else if (flags.dp > gpus / model || flags.dp * model != gpus)
+  else if (!filled)
     complain((candidate.cp > 1 ? "expected tp * pp * cp * dp to equal the "
                                : "expected tp * pp * dp to equal the ") +
                  std::to_string(gpus) + " GPUs, but got " + product + " x " +
@@ -185,12 +188,27 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   if (chunks > program.layers + 2)
     complain("--chunks " + std::to_string(chunks) + ": expected at most one "
              "chunk a layer (" + std::to_string(program.layers) + ")");
-  if (failure.messages.size() != before)
-    return false;
-
   Plan from = base;
   from.globalBatch = globalBatch ? globalBatch
                                  : defaultGlobalBatch(gpus, base.sequence);
+  if (failure.messages.size() != before) {
+    // Rules that are broken whatever dp would fill the devices.
+    if (!filled && failure.messages.size() == before + 1 &&
+        candidate.pp <= program.layers) {
+      Candidate one = candidate, two = candidate;
+      one.zeroRanks = 0;
+      one.chunks = chunks;
+      two = one;
+      one.dp = 1;
+      two.dp = 2;
+      for (const Violation &violation : violationsOfAll(
+               program,
+               {planAt(program, from, one), planAt(program, from, two)}))
+        failure.messages.emplace_back(violation.id, violation.message);
+    }
+    return false;
+  }
+
   if (candidate.pp > program.layers && layers.empty()) {
     complain("--pp " + std::to_string(candidate.pp) + ": expected at most one "
              "stage a layer (" + std::to_string(program.layers) + ")",

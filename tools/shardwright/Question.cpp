@@ -49,6 +49,14 @@ bool parseSizes(const std::string &text, int64_t least, int64_t most,
 
 namespace {
 
+/// CLI11's own ranges let NaN pass.
+std::string checkSeconds(const std::string &text) {
+  double value = 0;
+  if (parseNumber(text, value) && value >= 1e-3 && value <= 1e9)
+    return "";
+  return "expected seconds from 0.001 to 1e9, but got " + text;
+}
+
 /// An option that takes a number or, if `choices` is not null, a range.
 void addSize(CLI::App &command, const char *flag, const std::string &help,
              int64_t most, int64_t &value, std::vector<int64_t> *choices) {
@@ -156,7 +164,7 @@ void SearchFlags::add(CLI::App &command) {
       .add_option("--time-limit", timeLimit,
                   "Seconds after which the search gives what it has, and says "
                   "how far that may be from the best (so does Ctrl-C)")
-      ->check(CLI::Range(0.001, 1e9))
+      ->check(checkSeconds)
       ->group("Search");
 }
 

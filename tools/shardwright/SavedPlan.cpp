@@ -9,13 +9,25 @@ namespace shardwright::tools {
 using namespace cost;
 
 bool readSavedPlan(const std::string &path, const std::string &model,
-                   const QuestionFlags &flags, Plan &plan, Question &question,
-                   std::ostream &err, Failure &failure) {
-  if (flags.gpus || !flags.dtype.empty())
+                   const QuestionFlags &flags, bool searches, Plan &plan,
+                   Question &question, std::ostream &err, Failure &failure) {
+  std::string stated;
+  const auto states = [&](bool given, const std::string &flag) {
+    if (given)
+      stated += (stated.empty() ? "" : ", ") + flag;
+  };
+  states(flags.gpus > 0, "--gpus " + std::to_string(flags.gpus));
+  states(!flags.dtype.empty(), "--dtype " + flags.dtype);
+  // What a search beside the plan may choose from is a question.
+  states(!flags.products.empty() && !(searches && flags.products == "any"),
+         "--products " + flags.products);
+  states(!flags.gradients.empty() && !(searches && flags.gradients == "any"),
+         "--gradients " + flags.gradients);
+  if (!stated.empty())
     return refuse(failure, Diag::conflicting_flags,
-                  path + ": the plan states GPUs and types; drop the flags that "
-                         "do (--global-batch and --sequence ask what it costs "
-                         "for another step)");
+                  path + ": the plan states GPUs and types; drop " + stated +
+                      " (--global-batch and --sequence ask what it costs for "
+                      "another step)");
   if (!loadPlan(path, model, plan, failure) ||
       !readQuestion(model, flags, plan.sequence, question, failure) ||
       !requireLegal(path, question.model.program, plan, FailureKind::Input,

@@ -4,8 +4,11 @@
 #include "cost_model/search/Report.h"
 #include "tools/shardwright/Compare.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <functional>
+#include <future>
 
 namespace shardwright::tools {
 
@@ -73,11 +76,13 @@ bool sameLayout(const Plan &a, const Plan &b) {
 }
 
 Sensitivity sense(const Question &question, const SearchAnswer &found,
-                  const Plan &plan, const Knob &knob, double factor) {
+                  const Plan &plan, const Knob &knob, double factor, int threads) {
   Hardware hardware = question.cluster.hardware;
   knob.scale(hardware, factor);
   SearchOptions options = found.options;
   options.top = 1;
+  options.threads = threads;
+  options.stop = found.sizes[found.best].options.stop;
   if (knob.memory)
     options.memoryLimit = Bytes(static_cast<int64_t>(
         factor * static_cast<double>(options.memoryLimit.count())));
@@ -89,18 +94,41 @@ Sensitivity sense(const Question &question, const SearchAnswer &found,
         .stepTime;
   };
   Sensitivity line{knob.name, factor, timeOf(plan), {}, true};
+  const RankedPlan &before = found.result.plans[0];
+  if (knob.memory && factor <= 1 && before.memory < options.memoryLimit) {
+    line.best = before; // of fewer plans, and one of them
+    line.turns = false;
+    return line;
+  }
   // Who is slower than the best was cannot be the best now. A little is left
   // for rounding.
-  const RankedPlan &before = found.result.plans[0];
-  if (before.memory <= options.memoryLimit)
+  if (before.memory < options.memoryLimit)
     options.cutoff = (1 + 1e-9) * timeOf(before.plan);
   const SearchResult best = search(estimator, options);
-  if (!best.plans.empty()) {
+  line.known = best.counters.proven;
+  if (!line.known) {
+    line.turns = false;
+  } else if (!best.plans.empty()) {
     line.best = best.plans[0];
     line.turns =
         !sameLayout(best.plans[0].plan, found.result.plans[0].plan);
   }
   return line;
+}
+
+/// Calls `work(i, threads)` for i below `count`, several at once: the rounds of
+/// one search leave threads idle. Few at a time, for each holds its own caches.
+template <typename Work> void sideBySide(size_t count, int threads, Work work) {
+  const int workers = std::clamp(threads, 1, 4);
+  std::atomic<size_t> next = 0;
+  std::vector<std::future<void>> running;
+  for (int worker = 0; worker < workers; ++worker)
+    running.push_back(std::async(std::launch::async, [&] {
+      for (size_t i = next++; i < count; i = next++)
+        work(i, std::max(1, threads / workers));
+    }));
+  for (std::future<void> &one : running)
+    one.get();
 }
 
 std::string factorText(double factor) {
@@ -114,30 +142,28 @@ std::string factorText(double factor) {
 std::vector<Sensitivity> sensitivities(const Question &question,
                                        const SearchAnswer &found,
                                        const Plan &plan) {
-  std::vector<Sensitivity> result;
-  for (const Knob &knob : knobs())
-    for (double factor : {1.1, 0.9})
-      result.push_back(sense(question, found, plan, knob, factor));
+  std::vector<Sensitivity> result(2 * knobs().size());
+  sideBySide(result.size(), found.options.threads, [&](size_t i, int threads) {
+    result[i] = sense(question, found, plan, knobs()[i / 2],
+                      i % 2 ? 0.9 : 1.1, threads);
+  });
   return result;
 }
 
 std::vector<Turn> turns(const Question &question, const SearchAnswer &found,
                         const Plan &plan) {
-  std::vector<Turn> result;
-  const std::vector<double> up = {1.05, 1.1, 1.25, 1.5, 2, 3, 4, 8};
-  for (const Knob &knob : knobs())
-    for (bool down : {false, true}) {
-      Turn turn{{}, 1, false};
-      for (double factor : up) {
-        const double now = down ? 1 / factor : factor;
-        turn.at = sense(question, found, plan, knob, now);
-        turn.turned = turn.at.turns;
-        if (turn.turned)
-          break;
-        turn.before = now;
-      }
-      result.push_back(std::move(turn));
+  std::vector<Turn> result(2 * knobs().size());
+  sideBySide(result.size(), found.options.threads, [&](size_t i, int threads) {
+    Turn &turn = result[i];
+    for (double factor : {1.05, 1.1, 1.25, 1.5, 2., 3., 4., 8.}) {
+      const double now = i % 2 ? 1 / factor : factor;
+      turn.at = sense(question, found, plan, knobs()[i / 2], now, threads);
+      turn.turned = turn.at.turns;
+      if (turn.turned || !turn.at.known)
+        break;
+      turn.before = now;
     }
+  });
   return result;
 }
 
@@ -153,7 +179,8 @@ std::string sensitivityText(const Question &question,
     table.add({line.number, signedPercent(line.factor - 1),
                secondsText(line.step),
                signedPercent(line.step.count() / step.count() - 1),
-               !line.turns  ? "the same layout"
+               !line.known  ? "not known: stopped"
+               : !line.turns ? "the same layout"
                : !line.best ? "turns: none fits"
                             : "turns: " + planText(question.model.program,
                                                    line.best->plan)});
@@ -167,7 +194,8 @@ std::string turnsText(const Question &question,
               {Align::Left, Align::Left, Align::Left});
   for (const Turn &line : lines)
     table.add({line.at.number,
-               line.turned ? "between " + factorText(line.before) + " and " +
+               !line.at.known ? "not up to " + factorText(line.before) + "; stopped"
+               : line.turned ? "between " + factorText(line.before) + " and " +
                                  factorText(line.at.factor)
                            : "not up to " + factorText(line.at.factor),
                !line.turned    ? ""
@@ -186,7 +214,8 @@ Json sensitivityJson(const std::vector<Sensitivity> &lines) {
                     {"best_step_time_seconds",
                      line.best ? Json(line.best->estimate.stepTime.count())
                                : Json()},
-                    {"choice_turns", line.turns}});
+                    {"choice_turns",
+                     line.known ? Json(line.turns) : Json()}});
   return list;
 }
 
@@ -195,7 +224,7 @@ Json turnsJson(const Question &question, const std::vector<Turn> &lines) {
   for (const Turn &line : lines)
     list.push_back(
         {{"number", line.at.number},
-         {"turns", line.turned},
+         {"turns", line.at.known ? Json(line.turned) : Json()},
          {"same_at_factor", line.before},
          {"other_at_factor",
           line.turned ? Json(line.at.factor) : Json()},

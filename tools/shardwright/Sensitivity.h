@@ -14,10 +14,11 @@ namespace shardwright::tools {
 /// One number of the machine, changed.
 struct Sensitivity {
   std::string number;
-  double factor;                        ///< new / old
+  double factor = 1;                    ///< new / old
   cost::Seconds step;                   ///< of the plan; memory leaves it alone
   std::optional<cost::RankedPlan> best; ///< nothing: no plan fits then
   bool turns = false;                   ///< another layout is best, or none
+  bool known = true; ///< else the search was stopped before it was sure
 };
 
 /// Every number 10 % up and down, with the best plan of each such machine.
