@@ -28,6 +28,21 @@ void checkContextSequence(RuleCheck &check) {
              {"sequence = " + std::to_string(roundUp(sequence, multiple))});
 }
 
+namespace {
+
+/// Where ranks are a multiple of the key/value heads, Ulysses of ALST repeats
+/// those until each rank has one. Source: DeepSpeed 0.19.6, runtime/
+/// sequence_parallel/ulysses_sp.py, kv_replication_factor. Transformer Engine
+/// (attention's context_parallel.py) asks for a multiple, as the rule does.
+bool repeatsHeads(const RuleCheck &check) {
+  const Plan &plan = check.plan;
+  return check.framework == Framework::DeepSpeed && plan.tp == 1 &&
+         check.program.kvHeads > 0 && check.program.heads % plan.cp == 0 &&
+         plan.cp % check.program.kvHeads == 0;
+}
+
+} // namespace
+
 void checkContextHeads(RuleCheck &check) {
   const Plan &plan = check.plan;
   if (plan.cp == 1 || plan.cpKind != CpKind::AllToAll ||
@@ -41,7 +56,11 @@ void checkContextHeads(RuleCheck &check) {
                  std::to_string(check.program.kvHeads) +
                  ") to be a multiple of tp * cp under cp_kind a2a, but got tp "
                  "= " + std::to_string(plan.tp) +
-                 ", cp = " + std::to_string(plan.cp),
+                 ", cp = " + std::to_string(plan.cp) +
+                 (repeatsHeads(check)
+                      ? "; deepspeed repeats heads there, at a price that is "
+                        "not known here"
+                      : ""),
              std::move(legal));
 }
 
