@@ -29,7 +29,11 @@ LayoutRank layoutRank(const Estimator &estimator, SearchOptions options,
   options.top = kMost;
   options.cutoff = time;
   LayoutRank result;
-  for (const RankedPlan &other : search(estimator, options).plans)
+  const SearchResult faster = search(estimator, options);
+  if (!faster.plans.empty())
+    result.best = faster.plans.front();
+  result.considered = faster.counters.considered;
+  for (const RankedPlan &other : faster.plans)
     result.rank +=
         !sameLayout(other.plan, plan) && other.estimate.stepTime < time ? 1 : 0;
   result.more = result.rank >= kMost;

@@ -4,6 +4,7 @@
 
 #include "cost_model/search/Search.h"
 
+#include <optional>
 #include <string>
 
 namespace shardwright::tools {
@@ -13,6 +14,8 @@ namespace shardwright::tools {
 struct LayoutRank {
   int64_t rank = 1;
   bool more = false; ///< there are more faster ones than are counted
+  std::optional<cost::RankedPlan> best; ///< if it is no slower than the plan
+  int64_t considered = 0;               ///< legal plans
 
   std::string text() const; ///< "12", or ">= 200"
 };

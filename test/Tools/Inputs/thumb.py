@@ -27,13 +27,12 @@ def cluster(node, network=None):
 
 
 def best(model, machine, gpus, batch, *flags):
-    command = ["shardwright", "plan", model, "--cluster", machine, "--gpus", gpus, "--global-batch",
-               batch, "--profile", "megatron-core", "--top", 1, "--json", *flags]
+    # `sweep` answers what `plan` does, without the plans for less memory beside it.
+    command = ["shardwright", "sweep", model, "--cluster", machine, "--gpus", gpus,
+               "--global-batch", batch, "--profile", "megatron-core", "--json", *flags]
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, check=True, universal_newlines=True)
-    plan = json.loads(done.stdout)["plans"][0]
-    layout = plan["parallel"]
-    layout["microbatches"] = batch // layout["dp"] // layout["microbatch"]
+    layout = json.loads(done.stdout)["rows"][0]["best"]["parallel"]
     for key in ("layers_per_stage", "recompute_layers_per_stage"):
         del layout[key]
     print(pathlib.Path(model).name, machine, gpus, batch, *flags, layout, flush=True)
