@@ -126,8 +126,11 @@ private:
       Plan changed = plan;
       changed.zero = stage;
       const size_t before = found.size();
-      if (attempt("ZeRO " + std::to_string(stage), changed,
-                  question.cluster.hardware, !first))
+      const FrameworkFacts &facts = factsOf(question.framework);
+      if (attempt("ZeRO " + std::to_string(stage) +
+                      unless(plan.pp > 1 ? facts.zeroUnderPipeline : facts.zero,
+                             stage),
+                  changed, question.cluster.hardware, !first))
         break;
       first = first && found.size() == before;
     }
@@ -137,8 +140,9 @@ private:
     Plan changed = plan;
     changed.offloadOptimizer = true;
     if (!plan.offloadOptimizer && question.cluster.hardware.host.known())
-      attempt("optimizer on the host", changed, question.cluster.hardware,
-              false);
+      attempt("optimizer on the host" +
+                  unless(factsOf(question.framework).offload, plan.zero),
+              changed, question.cluster.hardware, false);
   }
 
   /// Data ranks that work on parts of one sequence instead.
@@ -205,6 +209,13 @@ private:
     }
   }
 
+  /// What can be priced, but is not among the stages that the framework has.
+  std::string unless(const std::vector<int> &stages, int stage) const {
+    if (std::find(stages.begin(), stages.end(), stage) != stages.end())
+      return "";
+    return " (not in " + std::string(name(question.framework)) + ")";
+  }
+
   bool legal(const Plan &changed) const {
     return checkPlan(question.model.program, changed, ModelCheck::NameOnly,
                      question.framework)
@@ -229,7 +240,11 @@ private:
     for (int stage = 3; stage > plan.zero && shardingRanks > 1; --stage) {
       next.zero = stage;
       if (legal(next)) {
-        adopt(next, "ZeRO " + std::to_string(stage));
+        const FrameworkFacts &facts = factsOf(question.framework);
+        adopt(next,
+              "ZeRO " + std::to_string(stage) +
+                  unless(plan.pp > 1 ? facts.zeroUnderPipeline : facts.zero,
+                         stage));
         break;
       }
     }
