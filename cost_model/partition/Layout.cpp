@@ -189,7 +189,15 @@ LayerFacts layerFacts(const Plan &plan, const Kind &kind,
                       const KindVariant &variant) {
   PlannedVariant planned = plannedVariant(plan, kind, variant);
   LayerFacts facts;
-  facts.extraReduceAxes = extraReduceAxesOf(plan, kind, variant, planned);
+  // Layers of a kind have one layout of parameters, whatever runs again. A
+  // parameter without a gradient (the bias that DeepSeek's router corrects
+  // itself) may be partial under one policy and not under another.
+  const KindVariant &first = kind.variants.front();
+  facts.extraReduceAxes =
+      &variant == &first
+          ? extraReduceAxesOf(plan, kind, variant, planned)
+          : extraReduceAxesOf(plan, kind, first,
+                              plannedVariant(plan, kind, first));
   facts.block = blockOf(plan, kind, facts.extraReduceAxes);
   addFunction(plan, Phase::Forward, variant.forward, planned.forward, facts);
   addFunction(plan, Phase::DataGrad, variant.dataGrad, planned.dataGrad, facts);

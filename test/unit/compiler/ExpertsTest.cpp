@@ -210,21 +210,21 @@ TEST_CASE("plans of DeepSeek-V3 are legal and their stages hold the stack") {
 TEST_CASE("no completion of partial plans of experts beats its bounds") {
   std::mt19937 random(30);
   for (const std::string *config : {&deepseekV3, &mixtral, &qwen3Small}) {
-    const Program program = programOf(*config, 512);
+    const Program program = programOf(*config, 4096);
     Failure failure;
     Hardware whole, hardware;
     Profile profile;
     REQUIRE(readHardware(shippedHardware("dgx-h100"), "h", whole, failure));
-    REQUIRE(resized(whole, 64, hardware, failure));
+    REQUIRE(resized(whole, 512, hardware, failure));
     REQUIRE(readProfile(shippedProfile("megatron-core"), "p", profile, failure));
     SearchOptions options;
-    options.gpus = 64;
-    options.globalBatch = 96;
+    options.gpus = 512;
+    options.globalBatch = 1536;
     options.layers = program.layers;
     options.experts = program.experts;
     options.policies = searchedPolicies(program);
     allow(options, Framework::MegatronCore, hardware);
-    options.ranges[static_cast<int>(Field::Etp)] = {1, 2};
+
     Plan base;
     base.sequence = program.sequence;
     base.globalBatch = options.globalBatch;

@@ -64,9 +64,15 @@ private:
     const Seconds time = estimator.time(c);
     const Bytes memory = estimator.memory(c);
     CAPTURE(canonicalText(estimator.plan(c)), time.count(), memory.count());
-    if (probes % 16 == 0) // what the search remembers changes no price
-      REQUIRE(estimateTime(program, hardware, profile, estimator.plan(c))
-                  .stepTime == time);
+    if (probes % 16 == 0) { // what the search remembers changes nothing
+      const Estimate fresh =
+          estimate(program, hardware, profile, estimator.plan(c));
+      REQUIRE(fresh.stepTime == time);
+      Bytes most(0);
+      for (const StageEstimate &stage : fresh.stages)
+        most = std::max(most, stage.total());
+      REQUIRE(most.count() == memory.count());
+    }
     for (Depth depth : {Depth::Mesh, Depth::Batch, Depth::State, Depth::Policy,
                         Depth::Complete}) {
       CAPTURE(static_cast<int>(depth));
