@@ -297,14 +297,17 @@ TEST_CASE("faults over sockets") {
     CHECK_THAT(run.err, Contains("expected rank 1 to join"));
   }
   SECTION("a killed process ends the job and is named") {
-    // Rank 1 stalls in its second step; then it is killed.
+    // Rank 1 stalls in its second step; then it is killed. On a busy machine
+    // the launcher takes its time to start it.
     const Outcome run = shell(
         "sh -c '" + launch + " 2 " + tiny + " dp=2,fault=stall" + data() +
-        " --steps 3 --timeout 30 & job=$!; sleep 1.5; for p in $(pgrep -P "
-        "$job); do if tr \"\\0\" \"\\n\" </proc/$p/environ | grep -q "
-        "\"^RANK=1$\"; then kill -9 $p; fi; done; wait $job'");
+        " --steps 3 --timeout 30 & job=$!; found=; for try in $(seq 100); do "
+        "sleep 0.1; for p in $(pgrep -P $job); do if tr \"\\0\" \"\\n\" "
+        "</proc/$p/environ 2>/dev/null | grep -q \"^RANK=1$\"; then found=$p; "
+        "fi; done; if [ -n \"$found\" ]; then break; fi; done; sleep 1.5; "
+        "kill -9 $found; wait $job'");
     CHECK(run.code != 0);
-    CHECK(run.seconds < 8);
+    CHECK(run.seconds < 20); // well before --timeout
     CHECK_THAT(run.err, Contains("expected rank 1 to stay until the end"));
   }
   SECTION("of four processes, of whom each may be the first to notice, one "
