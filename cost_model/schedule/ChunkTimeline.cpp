@@ -55,7 +55,7 @@ public:
              "a verified schedule does not deadlock");
       StageTimeline &line = result.stages[stage];
       line.end = Seconds(clock[stage]);
-      line.idle = line.end - line.busy - line.transfer;
+      line.idle = maximum(Seconds(0), line.end - line.busy - line.transfer);
     }
   }
 
@@ -307,7 +307,7 @@ Timeline runPeriodic(ScheduleKind kind, int64_t microbatches,
                                         schedule.actions[stage][i]);
         line.busy += repetitions * busy;
         line.transfer = scale * line.transfer;
-        line.idle = line.end - line.busy - line.transfer;
+        line.idle = maximum(Seconds(0), line.end - line.busy - line.transfer);
       }
       return timeline;
     }

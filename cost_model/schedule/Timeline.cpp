@@ -49,7 +49,7 @@ public:
              "a verified schedule does not deadlock");
       StageTimeline &line = result.stages[stage];
       line.end = Seconds(clock[stage]);
-      line.idle = line.end - line.busy - line.transfer;
+      line.idle = maximum(Seconds(0), line.end - line.busy - line.transfer);
     }
   }
 
@@ -257,7 +257,7 @@ Timeline runPipeline(ScheduleKind kind, int64_t microbatches,
         line.end += Seconds(blocks * shift);
         line.busy = scale * line.busy;
         line.transfer = scale * line.transfer;
-        line.idle = line.end - line.busy - line.transfer;
+        line.idle = maximum(Seconds(0), line.end - line.busy - line.transfer);
       }
       return timeline;
     }

@@ -314,6 +314,17 @@ bool addSizes(const Question &question, const QuestionFlags &flags,
 
 } // namespace
 
+/// Lets all searches of a size share what they price: that for the best plan,
+/// and those for plans in less memory behind it.
+static void shareTables(SizedQuestion &size) {
+  auto first = std::make_shared<std::unique_ptr<Estimator>>();
+  size.estimator = [first, make = size.estimator] {
+    if (!*first)
+      *first = make();
+    return (*first)->another();
+  };
+}
+
 bool answer(Question &question, const QuestionFlags &flags,
             const SearchFlags &search, Streams streams, SearchAnswer &answer,
             Failure &failure) {
@@ -347,6 +358,8 @@ bool answer(Question &question, const QuestionFlags &flags,
   };
   if (!addSizes(question, flags, search, common, answer, failure))
     return false;
+  if (answer.sizes.size() == 1)
+    shareTables(answer.sizes.front());
   if (flags.globalBatch == 0 && answer.sizes.size() == 1)
     note("--global-batch is not given: " +
              std::to_string(answer.sizes[0].options.globalBatch) +

@@ -12,10 +12,12 @@ using namespace cost;
 namespace {
 
 /// How much of the memory the lean plans may use. Each is a search of its own:
-/// of large spaces one has to do.
+/// of large spaces one has to do, and of the largest people have to ask.
 constexpr double kShares[] = {0.75, 0.5, 0.25};
 constexpr double kSharesOfMany[] = {0.5};
 constexpr int64_t kMany = 100'000'000; ///< plans
+constexpr int64_t kTooMany = 10'000'000'000;
+constexpr const char *kLeanTitle = "the fastest plan in a part of the memory";
 
 double valueOf(const SearchAnswer &answer, Objective objective,
                const ChosenPlan &plan) {
@@ -131,7 +133,8 @@ Json frontJson(const Question &question, const SearchAnswer &answer,
 
 std::vector<LeanPlan> leanPlans(const SearchAnswer &answer) {
   std::vector<LeanPlan> result;
-  if (answer.plans.empty() || !answer.result.counters.proven)
+  if (answer.plans.empty() || !answer.result.counters.proven ||
+      answer.result.counters.considered > kTooMany)
     return result;
   const SizedQuestion &size = answer.sizes[answer.best];
   const std::unique_ptr<Estimator> estimator = size.estimator();
@@ -159,6 +162,10 @@ std::vector<LeanPlan> leanPlans(const SearchAnswer &answer) {
 
 std::string leanText(const Question &question, const SearchAnswer &answer,
                      const std::vector<LeanPlan> &plans) {
+  if (answer.result.counters.considered > kTooMany)
+    return std::string(kLeanTitle) +
+           ": not searched for among so many plans; --memory-limit or --pareto "
+           "time,memory do\n";
   if (plans.empty())
     return "";
   using Align = Table::Align;
@@ -171,13 +178,13 @@ std::string leanText(const Question &question, const SearchAnswer &answer,
                signedPercent(lean.plan.estimate.stepTime.count() / best - 1),
                bytesText(lean.plan.memory),
                planText(question.model.program, lean.plan.plan)});
-  return "the fastest plan in a part of the memory (all trades: --pareto "
-         "time,memory)\n" +
-         table.text();
+  return kLeanTitle + (" (all trades: --pareto time,memory)\n" + table.text());
 }
 
 Json leanJson(const Question &question, const SearchAnswer &answer,
               const std::vector<LeanPlan> &plans) {
+  if (answer.result.counters.considered > kTooMany)
+    return nullptr;
   Json list = Json::array();
   for (const LeanPlan &lean : plans) {
     Json entry = {{"memory_share", lean.share}};
