@@ -10,6 +10,7 @@ run is refused without harm to the files.
   checkpoint.py --shardwright BIN --work DIR
 """
 import argparse
+import fcntl
 import json
 import os
 import pathlib
@@ -194,6 +195,45 @@ def refused(runs):
                 seed.stderr)
 
 
+def places(runs):
+    """What --save may be: a file that nobody else writes, or a link to one."""
+    program, _ = runs.program(dp=2, zero=1)
+
+    def save(path, flag="--save"):
+        done = subprocess.run([str(word) for word in [
+            program, "--steps", 1, flag, path, *runs.model.training]],
+            capture_output=True, text=True, timeout=120)
+        return done.returncode, done.stderr
+
+    pipe = runs.work / "pipe"
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)  # a device is no regular file either, and would be lost
+    for flag in ("--save", "--dump"):
+        code, words = save(pipe, flag)
+        runs.expect("%s does not replace what is no file" % flag, code == 5 and pipe.is_fifo() and
+                    "it is a device, a pipe or a socket" in words, code, words)
+    link, target = runs.work / "link.ckpt", runs.work / "target.ckpt"
+    for what in ("to nothing", "to an older one"):
+        if what == "to nothing":
+            for path in (link, target):
+                path.unlink(missing_ok=True)
+            link.symlink_to(target.name)
+        before = target.stat().st_ino if target.exists() else 0
+        code, words = save(link)
+        runs.expect("a link %s is followed" % what, code == 0 and link.is_symlink() and
+                    target.stat().st_ino != before and
+                    header(target)["__metadata__"]["step"] == "1", code, words)
+    with open(str(target) + ".unfinished", "w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        before = target.read_bytes()
+        code, words = save(link)
+        runs.expect("two programs do not write one file", code == 4 and
+                    target.read_bytes() == before and "another program is writing it" in words,
+                    code, words)
+    code, words = save(link)
+    runs.expect("what a killed program left is no obstacle", code == 0, code, words)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--shardwright", required=True)
@@ -206,6 +246,7 @@ def main():
     shares(runs, "falcon-new-tiny", "replicas of a key/value head", tp=4, dp=2, zero=1)
     killed(runs)
     refused(runs)
+    places(runs)
     print("\n".join(runs.problems))
     print("checkpoints: %d problems" % len(runs.problems))
     return 1 if runs.problems else 0

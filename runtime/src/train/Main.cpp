@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include <unistd.h>
@@ -66,16 +67,29 @@ Refusal checkProgram(const sw_rt_program &program) {
   return {};
 }
 
-/// Whether a file can be made at `path`; an existing one stays as it is.
-bool isWritable(const std::string &path) {
-  const bool existed = access(path.c_str(), F_OK) == 0;
+/// Why no file can be made at `path`, or nothing; an existing one stays as it
+/// is. With `isReplaced` a whole file takes its place at the end: one would
+/// take that of a device, too, and needs a folder that it can be made in.
+std::string whyUnwritable(const std::string &path, bool isReplaced) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  // A link to nothing is there, too: what it names is made.
+  const bool existed = fs::exists(fs::symlink_status(path, error));
+  if (isReplaced && fs::exists(path, error) &&
+      !fs::is_directory(path, error) && !fs::is_regular_file(path, error))
+    return "it is a device, a pipe or a socket";
   FILE *file = std::fopen(path.c_str(), "ab");
   if (!file)
-    return false;
+    return std::strerror(errno);
   std::fclose(file);
   if (!existed)
     unlink(path.c_str());
-  return true;
+  const fs::path folder =
+      fs::weakly_canonical(fs::absolute(path), error).parent_path();
+  if (isReplaced && access(folder.c_str(), W_OK | X_OK) != 0)
+    return "its folder takes no other file: " +
+           std::string(std::strerror(errno));
+  return {};
 }
 
 enum class Backend { Threads, Mpi, Sockets };
@@ -138,13 +152,22 @@ Refusal checkOptions(const sw_rt_program &program, const Mesh &mesh,
     return {Diag::run_flag, "expected --data FILE with at least " +
                                 std::to_string(program.sequence + 2) +
                                 " tokens to train on, but got none"};
-  for (const auto &[flag, path] :
-       {std::pair("--trace", options.trace), std::pair("--dump", options.dump),
-        std::pair("--save", options.save)})
-    if (!path.empty() && !isWritable(path))
-      return {Diag::run_output, std::string("expected ") + flag +
-                                    " to be a file that can be written, but '" +
-                                    path + "' is not: " + std::strerror(errno)};
+  struct Output {
+    const char *flag;
+    const std::string &path;
+    bool isReplaced;
+  };
+  for (const auto &[flag, path, isReplaced] :
+       {Output{"--trace", options.trace, false},
+        Output{"--dump", options.dump, true},
+        Output{"--save", options.save, true}})
+    if (!path.empty())
+      if (const std::string why = whyUnwritable(path, isReplaced);
+          !why.empty())
+        return {Diag::run_output,
+                std::string("expected ") + flag +
+                    " to be a file that can be written, but '" + path +
+                    "' is not: " + why};
   return {};
 }
 

@@ -5,8 +5,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -112,26 +114,52 @@ std::string systemFailure(const std::string &wanted, const std::string &path) {
          "', but the system refused: " + std::strerror(errno);
 }
 
-/// Makes the file with its header and all its space.
-std::string createFile(const std::string &what, const std::string &path,
-                       const std::string &header, int64_t bytes) {
-  const int file =
-      open(path.c_str(), O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644);
-  if (file < 0)
-    return systemFailure("to write the " + what, path);
-  std::string why;
-  // With its space reserved, a full disk shows here and not in a mapped write.
-  if (int error =
-          posix_fallocate(file, 0, static_cast<off_t>(header.size()) + bytes)) {
-    errno = error;
-    why = systemFailure("space for the " + what, path);
-  } else if (pwrite(file, header.data(), header.size(), 0) !=
-             static_cast<ssize_t>(header.size())) {
-    why = systemFailure("to write the header of", path);
+/// The file while it is written, by this program alone: another that saves
+/// to the same path at the same time would write into the same pages.
+class UnfinishedFile {
+public:
+  ~UnfinishedFile() {
+    if (file >= 0)
+      close(file);
   }
-  close(file);
-  return why;
-}
+
+  /// Makes it with its header and all its space; what was refused, or nothing.
+  std::string create(const std::string &what, const std::string &path,
+                     const std::string &header, int64_t bytes) {
+    for (bool isAlone = false; !isAlone;) {
+      if (file >= 0)
+        close(file);
+      file = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+      if (file < 0)
+        return systemFailure("to write the " + what, path);
+      // File systems without locks leave it to the user.
+      if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return "expected to write the " + what + " '" + path +
+               "' alone, but another program is writing it";
+      // The one that held the lock may have given the file its name since.
+      struct stat mine {}, named {};
+      isAlone = fstat(file, &mine) == 0 && stat(path.c_str(), &named) == 0 &&
+                mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
+    }
+    // With its space reserved, a full disk shows here and not in a mapped
+    // write.
+    const auto length = static_cast<off_t>(header.size()) + bytes;
+    int error = ftruncate(file, 0) == 0 ? 0 : errno;
+    if (!error)
+      error = posix_fallocate(file, 0, length);
+    if (error) {
+      errno = error;
+      return systemFailure("space for the " + what, path);
+    }
+    if (pwrite(file, header.data(), header.size(), 0) !=
+        static_cast<ssize_t>(header.size()))
+      return systemFailure("to write the header of", path);
+    return {};
+  }
+
+private:
+  int file = -1;
+};
 
 /// Gives the finished file its name, on disk too: a crash behind it leaves this
 /// file or the one before.
@@ -155,9 +183,14 @@ writeTensors(sw_rt_context &context, const FileTensors &tensors,
   int64_t bytes = 0;
   for (const auto &[name, tensor] : tensors)
     bytes += tensor.bytes();
-  const std::string unfinished = path + ".unfinished";
+  // What a link names is written, not the link.
+  std::error_code error;
+  const std::string target =
+      std::filesystem::weakly_canonical(path, error).string();
+  const std::string unfinished = target + ".unfinished";
+  UnfinishedFile mine;
   if (context.rank() == 0)
-    if (std::string why = createFile(what, unfinished, header, bytes);
+    if (std::string why = mine.create(what, unfinished, header, bytes);
         !why.empty())
       return context.fail(SW_RT_IO, why);
   if (sw_rt_status status = sw_rt_barrier(&context))
@@ -179,7 +212,8 @@ writeTensors(sw_rt_context &context, const FileTensors &tensors,
   munmap(map, length);
   if (status == SW_RT_OK)
     status = sw_rt_barrier(&context);
-  if (status == SW_RT_OK && context.rank() == 0 && !nameFile(unfinished, path))
+  if (status == SW_RT_OK && context.rank() == 0 &&
+      !nameFile(unfinished, target))
     status =
         context.fail(SW_RT_IO, systemFailure("to name the " + what, path));
   return status;
