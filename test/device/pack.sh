@@ -19,6 +19,22 @@ if [ -e "$out" ]; then
   echo "error: expected '$out' not to exist, so that nothing is overwritten" >&2
   exit 5
 fi
+rows=$(dirname "$compiler")/row_kernels
+for tool in "$compiler" "$rows"; do
+  if [ ! -x "$tool" ]; then
+    echo "error: expected '$tool' to be a program of the build, but it is none" >&2
+    exit 5
+  fi
+done
+for header in nlohmann/json.hpp catch2/catch.hpp; do
+  if [ ! -e "/usr/include/$header" ]; then
+    echo "error: expected /usr/include/$header, but it is not there" >&2
+    exit 3
+  fi
+done
+# Half a folder would look like a whole one.
+trap 'rm -rf "$out"' EXIT
+trap 'exit 130' INT TERM
 mkdir -p "$out/test" "$out/objects" "$out/include/nlohmann" "$out/include/catch2"
 cp -r "$root/runtime" "$out/"
 cp -r "$root/test/device" "$out/test/"
@@ -30,7 +46,7 @@ for name in RowRun.h RowCompare.h RowCompare.cpp RowMapsTest.cpp \
 done
 cp "$root/compiler/Codegen/RowProgram.h" "$root/compiler/Codegen/RowProgram.cpp" \
    "$out/compiler/Codegen/"
-"$(dirname "$compiler")/row_kernels" "$out/rows"
+"$rows" "$out/rows"
 cp "$root/README.md" "$out/"
 cp -r /usr/include/nlohmann/. "$out/include/nlohmann/"
 cp /usr/include/catch2/catch.hpp "$out/include/catch2/"
@@ -68,3 +84,4 @@ compile tiny.cuda.bf16.dp2 "$tiny" cuda bf16 128 8 2 2 dp
 compile tiny.cuda.f32.tp2 "$tiny" cuda f32 128 8 4 2 tp
 compile 125m.cuda.bf16 "$root/test/device/models/llama-125m" cuda bf16 1024 32 16
 compile 1b.cuda.bf16 "$root/test/device/models/llama-1b" cuda bf16 2048 16 4
+trap - EXIT

@@ -43,8 +43,9 @@ class Run:
         self.skip = set(filter(None, arguments.skip.split(",")))
         self.steps = []
 
-    def save(self):
-        passed = all(step["status"] in ("passed", "skipped") for step in self.steps)
+    def save(self, ended=False):
+        """What there is so far; a run that is killed has not passed."""
+        passed = ended and all(step["status"] in ("passed", "skipped") for step in self.steps)
         self.out.write_text(json.dumps({"steps": self.steps, "passed": passed}, indent=1) + "\n")
         return passed
 
@@ -89,7 +90,8 @@ def tool(name, hints=()):
     found = shutil.which(name) or next(
         (hint for hint in hints if os.access(hint, os.X_OK)), None)
     if not found:
-        raise Stop(3, f"expected {name} in PATH, but it is not there")
+        where = "".join(f" or at {hint}" for hint in dict.fromkeys(hints))
+        raise Stop(3, f"expected {name} in PATH{where}, but it is not there")
     return found
 
 
@@ -175,8 +177,8 @@ def build(run):
     code, _, err, _ = run.shell([nvcc, "-ptx", "-arch=compute_80", "-O3", "-std=c++17",
                                  f"-I{run.root}", "-o", ptx, f"{kernels}.cu"])
     if code:
-        run.record("build", "failed", error=err[-2000:])
-        raise Stop(1, "nvcc failed: " + err.strip()[-500:])
+        run.record("build", "failed", error=err[-2000:] or f"{nvcc}: exit code {code}")
+        raise Stop(1, f"{nvcc} failed with exit code {code}: " + err.strip()[-500:])
     embedding = (source / "backend" / "cuda" / "OwnKernels.cpp.in").read_text()
     (run.build / "OwnKernels.cpp").write_text(
         embedding.replace("@SHARDWRIGHT_OWN_KERNELS@", str(ptx)))
@@ -245,14 +247,21 @@ def environment(run):
     run.record("environment", "passed", python=sys.version.split()[0], **facts)
 
 
+def reason(code, out, err):
+    """In a line, why a test program failed: its error, or the last that it said."""
+    said = (err or out).strip().splitlines()
+    return next((line for line in said if line.startswith("error: ")),
+                said[-1] if said else f"exit code {code}").removeprefix("error: ")
+
+
 def conformance(run, ranks):
     step = f"conformance_{ranks}"
     code, out, err, seconds = run.start("cts", ranks=ranks,
                                         environment={"SHARDWRIGHT_CTS_DEVICE": "cuda"})
     if ranks == 1 and code == 3:
-        run.record(step, "failed", error=err.strip())
-        raise Stop(3, err.strip().removeprefix("error: "))
-    facts = {"error": err} if code == 127 else {}
+        run.record(step, "failed", error=reason(code, out, err))
+        raise Stop(3, reason(code, out, err))
+    facts = {"error": reason(code, out, err)} if code else {}
     run.record(step, "passed" if code == 0 else "failed", seconds=round(seconds, 1),
                output=(out + err)[-4000:], **facts)
 
@@ -264,7 +273,7 @@ def rows(run):
     code, out, err, seconds = run.start("rows", run.root / "rows")
     launches = [json.loads(line)["launches"] for line in out.splitlines()
                 if line.startswith('{"launches"')]
-    facts = {"error": err} if code == 127 else {}
+    facts = {"error": reason(code, out, err)} if code else {}
     return run.record("rows", "passed" if code == 0 else "failed", seconds=round(seconds, 1),
                       launches=launches[-1] if launches else 0, output=(out + err)[-4000:],
                       **facts)
@@ -440,11 +449,18 @@ STEPS = {
 
 def main():
     here = pathlib.Path(__file__).resolve().parent.parent.parent
-    parser = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].removeprefix("usage: "))
-    parser.add_argument("--root", default=str(here))
-    parser.add_argument("--build", default="device-build")
-    parser.add_argument("--out", default="results.json")
-    parser.add_argument("--skip", default="")
+    parts = __doc__.split("\n\n")
+    parser = argparse.ArgumentParser(
+        usage=parts[1].removeprefix("usage: "), epilog=parts[2],
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", default=str(here), metavar="FOLDER",
+                        help="what pack.sh made (the one that this script lies in)")
+    parser.add_argument("--build", default="device-build", metavar="FOLDER",
+                        help="gets what is built, and the files of the steps (device-build)")
+    parser.add_argument("--out", default="results.json", metavar="FILE",
+                        help="gets the results (results.json)")
+    parser.add_argument("--skip", default="", metavar="STEP,...",
+                        help="steps to leave out, of " + ", ".join(STEPS))
     try:
         arguments = parser.parse_args()
     except SystemExit as stop:
@@ -455,7 +471,13 @@ def main():
         print(f"error: expected steps to skip among {', '.join(STEPS)}, but got "
               f"{', '.join(sorted(unknown))}", file=sys.stderr)
         return 5
-    run.build.mkdir(parents=True, exist_ok=True)  # steps leave their files here
+    try:
+        run.build.mkdir(parents=True, exist_ok=True)  # steps leave their files here
+        run.save()
+    except OSError as refused:
+        print(f"error: expected --build and --out to be writable, but got {refused}",
+              file=sys.stderr)
+        return 5
     folders = os.pathsep.join(library_folders())
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(
         filter(None, [os.environ.get("LD_LIBRARY_PATH"), folders]))
@@ -469,7 +491,7 @@ def main():
         run.save()
         print(f"error: {stop}", file=sys.stderr)
         return stop.code
-    return 0 if run.save() else 2
+    return 0 if run.save(ended=True) else 2
 
 
 if __name__ == "__main__":
