@@ -123,7 +123,12 @@ def program_faults(checks, program, ranks, sequence, has_mpi):
             (["--rank", 0], "expected --dry-run beside --rank"),
             (["--save-every", 2], "expected --save FILE beside --save-every"),
             (["--save", "a.file", "--dump", "./a.file"], "--dump to be another file than --save"),
-            (["--lr-decay", "cubic"], "constant, linear or cosine.*cubic")):
+            (["--lr-decay", "cubic"], "constant, linear or cosine.*cubic"),
+            (["--min-lr", "1e-5"], "expected --lr-decay linear or cosine beside --min-lr"),
+            (["--lr-decay-steps", "4"], "--lr-decay linear or cosine beside --lr-decay-steps"),
+            (["--lr-decay", "linear", "--min-lr", "1"], "--min-lr to be at most --lr"),
+            (["--lr-decay", "linear", "--lr-decay-steps", "4", "--lr-warmup-steps", "4"],
+             "--lr-decay-steps to be above the 4 of --lr-warmup-steps, but got 4")):
         checks.run(" ".join(map(str, words)), [program, *data, *words], USAGE, message)
 
 

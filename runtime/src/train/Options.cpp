@@ -180,6 +180,32 @@ static bool filesApart(const Options &options, std::string &why) {
   return true;
 }
 
+/// What says how a rate decays has to be one that does.
+static bool decays(const Options &options, std::string &why) {
+  const auto refuse = [&](std::string text) {
+    why = std::move(text);
+    return false;
+  };
+  if (options.decay == LrDecay::Constant) {
+    for (const auto &[flag, isGiven] :
+         {std::pair("--min-lr", options.minLearningRate > 0),
+          std::pair("--lr-decay-steps", options.decaySteps > 0)})
+      if (isGiven)
+        return refuse(std::string("expected --lr-decay linear or cosine "
+                                  "beside ") +
+                      flag + ", but the rate is constant");
+    return true;
+  }
+  if (options.minLearningRate > options.learningRate)
+    return refuse("expected --min-lr to be at most --lr, but it is higher");
+  if (options.decaySteps && options.decaySteps <= options.warmupSteps)
+    return refuse("expected --lr-decay-steps to be above the " +
+                  std::to_string(options.warmupSteps) +
+                  " of --lr-warmup-steps, but got " +
+                  std::to_string(options.decaySteps));
+  return true;
+}
+
 bool parseOptions(int argc, const char *const *argv, Options &options,
                   std::string &why) {
   for (int i = 1; i < argc; ++i) {
@@ -228,7 +254,7 @@ bool parseOptions(int argc, const char *const *argv, Options &options,
     why = "expected --save FILE beside --save-every, but got none";
     return false;
   }
-  return filesApart(options, why);
+  return decays(options, why) && filesApart(options, why);
 }
 
 std::string helpText(const char *program, const char *model,
