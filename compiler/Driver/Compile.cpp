@@ -83,7 +83,7 @@ private:
   }
   bool readPlan();
   bool checkTarget();
-  bool readArchs();
+  void readArchs();
   bool checkDTypes();
   bool import();
   bool checkAgainstModel();
@@ -124,7 +124,10 @@ bool Compilation::readPlan() {
   return false;
 }
 
-bool Compilation::checkTarget() {
+bool checkTargetFlags(const CompileOptions &options, cost::Failure &failure) {
+  const auto refuse = [&](cost::Diag id, std::string message) {
+    return cost::refuse(failure, id, std::move(message));
+  };
   if (options.target != "host" && options.target != "cuda")
     return refuse(cost::Diag::flag_value,
                   "--target " + options.target + ": expected host or cuda");
@@ -132,8 +135,24 @@ bool Compilation::checkTarget() {
     return refuse(cost::Diag::conflicting_flags,
                   "--gpu-arch " + options.gpuArchs.front() +
                       ": expected --target cuda beside it");
-  if (options.target == "cuda" && !readArchs())
+  for (auto name = options.gpuArchs.begin(); name != options.gpuArchs.end();
+       ++name) {
+    if (!codegen::gpuArchNamed(*name))
+      return refuse(cost::Diag::flag_value, "--gpu-arch " + *name +
+                                                ": expected one of " +
+                                                codegen::gpuArchNames());
+    if (std::find(options.gpuArchs.begin(), name, *name) != name)
+      return refuse(cost::Diag::repeated_flag,
+                    "--gpu-arch " + *name + ": given twice");
+  }
+  return true;
+}
+
+bool Compilation::checkTarget() {
+  if (!checkTargetFlags(options, failure))
     return false;
+  if (options.target == "cuda")
+    readArchs();
   if (options.emit == Emit::Ptx && archs.size() != 1)
     return refuse(cost::Diag::flag_value,
                   "--emit ptx: expected --target cuda and one --gpu-arch of " +
@@ -157,26 +176,15 @@ static const codegen::GpuArch *archOfCluster(const std::string &name) {
   return nullptr;
 }
 
-bool Compilation::readArchs() {
-  for (const std::string &name : options.gpuArchs) {
-    const codegen::GpuArch *arch = codegen::gpuArchNamed(name);
-    if (!arch)
-      return refuse(cost::Diag::flag_value, "--gpu-arch " + name +
-                                                ": expected one of " +
-                                                codegen::gpuArchNames());
-    for (const codegen::GpuArch &other : archs)
-      if (other.capability == arch->capability)
-        return refuse(cost::Diag::repeated_flag,
-                      "--gpu-arch " + name + ": given twice");
-    archs.push_back(*arch);
-  }
+void Compilation::readArchs() {
+  for (const std::string &name : options.gpuArchs)
+    archs.push_back(*codegen::gpuArchNamed(name));
   if (!archs.empty())
-    return true;
+    return;
   if (const codegen::GpuArch *arch = archOfCluster(plan.clusterName))
     archs = {*arch};
   else
     archs = codegen::gpuArchs().vec();
-  return true;
 }
 
 /// All alike; or parameters and activations in bf16, master in f32, gradients

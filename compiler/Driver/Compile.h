@@ -45,6 +45,10 @@ struct CompileOptions {
 /// does not compute in with kind Unsupported.
 bool compile(const CompileOptions &options, cost::Failure &failure);
 
+/// Whether target and GPUs are known and go together, which can be said before
+/// there is a plan; `compile` looks at the same.
+bool checkTargetFlags(const CompileOptions &options, cost::Failure &failure);
+
 /// The same for artifacts other than executables, into a string.
 bool compileToText(const CompileOptions &options, std::string &artifact,
                    cost::Failure &failure);

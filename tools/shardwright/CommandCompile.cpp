@@ -100,6 +100,8 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
                     failure) ||
       !flags.depfile.check(options.output, failure))
     return report(failure, streams.err);
+  if (!checkTargetFlags(options, failure)) // before a search of minutes
+    return report(failure, streams.err);
   std::error_code error;
   if (options.emit == Emit::Executable &&
       std::filesystem::exists(options.output, error) &&
@@ -174,8 +176,9 @@ void addCompile(CLI::App &app, Streams streams, ExitCode &exitCode) {
       ->add_option("--gpu-arch", flags->options.gpuArchs,
                    "With --target cuda: GPUs to carry code for, of sm_80, "
                    "sm_90 and sm_100 (default: that of the plan's cluster, or "
-                   "all)")
-      ->delimiter(',');
+                   "all); several with commas")
+      ->delimiter(',')
+      ->allow_extra_args(false); // else it takes the model behind it
   command
       ->add_option("--cpu", flags->options.cpu,
                    "Processor to generate code for, as LLVM names it")
