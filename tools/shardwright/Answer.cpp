@@ -124,6 +124,8 @@ std::string openText(const SearchAnswer &answer, double openValue) {
   std::string text = "stopped: " + count + " plans were not looked at";
   if (answer.objective == Objective::Memory)
     return text + "; some of them may need less";
+  if (openValue <= 0) // not even bounded yet
+    return text + "; any of them may be better";
   if (answer.sizes.size() == 1 && answer.objective == Objective::Time)
     text += "; none of them takes less than " + secondsText(Seconds(openValue));
   if (!answer.plans.empty())
