@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <thread>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace shardwright::runtime {
@@ -73,20 +74,30 @@ Refusal checkProgram(const sw_rt_program &program) {
 std::string whyUnwritable(const std::string &path, bool isReplaced) {
   namespace fs = std::filesystem;
   std::error_code error;
-  // A link to nothing is there, too: what it names is made.
-  const bool existed = fs::exists(fs::symlink_status(path, error));
   if (isReplaced && fs::exists(path, error) &&
       !fs::is_directory(path, error) && !fs::is_regular_file(path, error))
     return "it is a device, a pipe or a socket";
-  FILE *file = std::fopen(path.c_str(), "ab");
-  if (!file)
-    return std::strerror(errno);
-  std::fclose(file);
-  if (!existed)
+  // The processes of a job ask at the same time: who makes the file takes it
+  // away, and nobody makes it again.
+  int file =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  bool toNothing = false; // a link
+  if (file >= 0) {
+    close(file);
     unlink(path.c_str());
+  } else if (errno == EEXIST) {
+    file = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    if (file >= 0)
+      close(file);
+    else if (errno != ENOENT && errno != ENXIO) // a pipe that nobody reads yet
+      return std::strerror(errno);
+    toNothing = file < 0 && errno == ENOENT;
+  } else {
+    return std::strerror(errno);
+  }
   const fs::path folder =
       fs::weakly_canonical(fs::absolute(path), error).parent_path();
-  if (isReplaced && access(folder.c_str(), W_OK | X_OK) != 0)
+  if ((isReplaced || toNothing) && access(folder.c_str(), W_OK | X_OK) != 0)
     return "its folder takes no other file: " +
            std::string(std::strerror(errno));
   return {};
