@@ -96,7 +96,7 @@ std::string whyUnwritable(const std::string &path, bool isReplaced) {
     return std::strerror(errno);
   }
   const fs::path folder =
-      fs::weakly_canonical(fs::absolute(path), error).parent_path();
+      fs::absolute(behindLinks(path), error).parent_path();
   if ((isReplaced || toNothing) && access(folder.c_str(), W_OK | X_OK) != 0)
     return "its folder takes no other file: " +
            std::string(std::strerror(errno));

@@ -174,6 +174,15 @@ bool nameFile(const std::string &from, const std::string &to) {
 
 } // namespace
 
+std::string behindLinks(const std::string &path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path target = path;
+  for (int links = 0; links < 40 && fs::is_symlink(target, error); ++links)
+    target = target.parent_path() / fs::read_symlink(target, error);
+  return target.string();
+}
+
 sw_rt_status
 writeTensors(sw_rt_context &context, const FileTensors &tensors,
              const std::map<std::string, std::string> &metadata,
@@ -184,9 +193,7 @@ writeTensors(sw_rt_context &context, const FileTensors &tensors,
   for (const auto &[name, tensor] : tensors)
     bytes += tensor.bytes();
   // What a link names is written, not the link.
-  std::error_code error;
-  const std::string target =
-      std::filesystem::weakly_canonical(path, error).string();
+  const std::string target = behindLinks(path);
   const std::string unfinished = target + ".unfinished";
   UnfinishedFile mine;
   if (context.rank() == 0)
