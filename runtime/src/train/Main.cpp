@@ -74,8 +74,10 @@ Refusal checkProgram(const sw_rt_program &program) {
 std::string whyUnwritable(const std::string &path, bool isReplaced) {
   namespace fs = std::filesystem;
   std::error_code error;
-  if (isReplaced && fs::exists(path, error) &&
-      !fs::is_directory(path, error) && !fs::is_regular_file(path, error))
+  // One look: the file of another process's question may go at any time.
+  const fs::file_status there = fs::status(path, error);
+  if (isReplaced && fs::exists(there) && !fs::is_directory(there) &&
+      !fs::is_regular_file(there))
     return "it is a device, a pipe or a socket";
   // The processes of a job ask at the same time: who makes the file takes it
   // away, and nobody makes it again.
