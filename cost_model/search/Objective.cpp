@@ -183,7 +183,6 @@ Front paretoFront(const std::vector<SizedQuestion> &questions, Objective first,
   Chooser chooser(questions);
   Front front;
   const auto book = [&](const Choice &choice) {
-    front.considered = std::max(front.considered, choice.counters.considered);
     front.priced += choice.counters.evaluated;
     ++front.searches;
     front.proven = front.proven && choice.counters.proven;
@@ -195,6 +194,8 @@ Front paretoFront(const std::vector<SizedQuestion> &questions, Objective first,
     while (front.proven) {
       const Choice choice = chooser.best(other, 1, limit);
       book(choice);
+      front.considered =
+          std::max(front.considered, choice.counters.considered);
       if (choice.plans.empty())
         break;
       front.plans.push_back(choice.plans.front());
@@ -211,10 +212,8 @@ Front paretoFront(const std::vector<SizedQuestion> &questions, Objective first,
     const std::vector<SizedQuestion> one = {questions[i]};
     const Choice choice =
         Chooser(one).best(first, 1, questions[i].options.memoryLimit);
+    book(choice);
     front.considered += choice.counters.considered;
-    front.priced += choice.counters.evaluated;
-    ++front.searches;
-    front.proven = choice.counters.proven;
     if (!choice.plans.empty())
       fastest.push_back({choice.plans.front().ranked, i});
   }
