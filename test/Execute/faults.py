@@ -126,7 +126,7 @@ def program_faults(checks, program, ranks, sequence, has_mpi):
             (["--lr-decay", "cubic"], "constant, linear or cosine.*cubic"),
             (["--min-lr", "1e-5"], "expected --lr-decay linear or cosine beside --min-lr"),
             (["--lr-decay-steps", "4"], "--lr-decay linear or cosine beside --lr-decay-steps"),
-            (["--lr-decay", "linear", "--min-lr", "1"], "--min-lr to be at most --lr"),
+            (["--lr-decay", "linear", "--min-lr", "1"], "--min-lr to be at most the 3e-04 of --lr, but got 1"),
             (["--lr-decay", "linear", "--lr-decay-steps", "4", "--lr-warmup-steps", "4"],
              "--lr-decay-steps to be above the 4 of --lr-warmup-steps, but got 4")):
         checks.run(" ".join(map(str, words)), [program, *data, *words], USAGE, message)

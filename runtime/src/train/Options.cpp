@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <system_error>
@@ -186,6 +187,10 @@ static bool decays(const Options &options, std::string &why) {
     why = std::move(text);
     return false;
   };
+  const auto text = [](double value) {
+    char digits[32];
+    return std::string(digits, std::to_chars(digits, std::end(digits), value).ptr);
+  };
   if (options.decay == LrDecay::Constant) {
     for (const auto &[flag, isGiven] :
          {std::pair("--min-lr", options.minLearningRate > 0),
@@ -197,7 +202,9 @@ static bool decays(const Options &options, std::string &why) {
     return true;
   }
   if (options.minLearningRate > options.learningRate)
-    return refuse("expected --min-lr to be at most --lr, but it is higher");
+    return refuse("expected --min-lr to be at most the " +
+                  text(options.learningRate) + " of --lr, but got " +
+                  text(options.minLearningRate));
   if (options.decaySteps && options.decaySteps <= options.warmupSteps)
     return refuse("expected --lr-decay-steps to be above the " +
                   std::to_string(options.warmupSteps) +
