@@ -238,7 +238,6 @@ StageEstimate estimateStageMemory(const Program &program,
                   framework.updateBytes(parts);
   parts.saved = rounded(std::max(0.0, static_cast<double>(parts.saved.count()) +
                                           framework.otherwiseSaved()));
-  beside += framework.gradientCopies(parts);
   double room = static_cast<double>(hardware.host.capacity.count());
   if (plan.offloadOptimizer) {
     const Bytes state = optimizerStateBytes(program, plan, table, stage);
@@ -259,6 +258,8 @@ StageEstimate estimateStageMemory(const Program &program,
     parts.saved = rounded(std::max(0.0, saved - goes));
     beside -= std::max(0.0, goes - saved);
   }
+  // They fill what the microbatch has given back on the device alone.
+  beside += framework.gradientCopies(parts);
   if (plan.zero >= 3 && profile.masterIsParameter)
     parts.parameters = Bytes(0); // gathered copies are cast from it
   // Of the layer behind the one at work, whose transfers run ahead.
