@@ -50,8 +50,7 @@ RankedRun rankRun(const ValidationRow &row, const Program &program,
   options.policies = searchedPolicies(program);
   options.memoryLimit = input.hardware.device.usable;
   options.threads = threads;
-  Plan base = plan;
-  const ProgramEstimator estimator(program, input.hardware, input.profile, base,
+  const ProgramEstimator estimator(program, input.hardware, input.profile, plan,
                                    framework, options);
   // The layouts that are faster begin with the best; where there are none it
   // takes a search of its own.
