@@ -82,8 +82,9 @@ const FrameworkFacts &factsOf(Framework framework) {
       "torchtitan/config/job_config.py: data_parallel_replicate_degree, "
       "fsdp_reshard_after_forward, context_parallel_rotate_method (alltoall "
       "passes shards on round a ring), mixed_precision_reduce; distributed/"
-      "parallel_dims.py: mesh pp, dp_replicate, dp_shard, cp, tp; distributed/"
-      "pipeline_parallel.py; components/quantization",
+      "parallel_dims.py: mesh pp, dp_replicate, dp_shard, cp, tp, etp; "
+      "distributed/pipeline_parallel.py; components/quantization; "
+      "models/llama4/infra/parallelize.py: apply_moe_ep_tp",
       {0, 2, 3},
       {0, 2, 3},
       {Kind::OneFOneB, Kind::GPipe, Kind::Interleaved, Kind::ZbV,
@@ -96,7 +97,11 @@ const FrameworkFacts &factsOf(Framework framework) {
       {},
       {MeshOrder::PpDp},
       {DType::F32},
-      {Narrow::None, Narrow::Fp8, Narrow::Fp8Block}};
+      {Narrow::None, Narrow::Fp8, Narrow::Fp8Block},
+      true,
+      HostActivations::Never,
+      // Without a mesh of experts, that of tp splits them.
+      ExpertTensor::TensorUnlessExperts};
   static const FrameworkFacts deepspeed = {
       "DeepSpeed 0.19.6 (edaa722)",
       "deepspeed/runtime/pipe/engine.py: \"ZeRO-2 and ZeRO-3 are incompatible "
@@ -105,7 +110,8 @@ const FrameworkFacts &factsOf(Framework framework) {
       "zero/config.py: offload_optimizer, mics_shard_size; "
       "activation_checkpointing/config.py: cpu_checkpointing; config.py: "
       "communication_data_type, grad_accum_dtype; "
-      "sequence_parallel/ulysses_sp.py",
+      "sequence_parallel/ulysses_sp.py; moe/layer.py: "
+      "enable_expert_tensor_parallelism",
       {0, 1, 2, 3},
       {0, 1},
       {Kind::OneFOneB},
@@ -119,7 +125,8 @@ const FrameworkFacts &factsOf(Framework framework) {
       {DType::F32, DType::BF16},
       {Narrow::None},
       true,
-      HostActivations::Checkpoints};
+      HostActivations::Checkpoints,
+      ExpertTensor::OneOrTensor};
   switch (framework) {
   case Framework::Native: return native;
   case Framework::MegatronCore: return megatron;
@@ -127,6 +134,17 @@ const FrameworkFacts &factsOf(Framework framework) {
   case Framework::DeepSpeed: return deepspeed;
   }
   return native;
+}
+
+bool splitsExperts(const FrameworkFacts &facts, int64_t tp, int64_t ep,
+                   int64_t etp) {
+  switch (facts.expertTensor) {
+  case ExpertTensor::Any: return true;
+  case ExpertTensor::OneOrTensor: return etp == 1 || etp == tp;
+  case ExpertTensor::TensorUnlessExperts:
+    return etp == tp || (etp == 1 && ep > 1);
+  }
+  return true;
 }
 
 } // namespace shardwright::cost

@@ -31,6 +31,13 @@ enum class HostActivations {
   Checkpoints,     ///< the inputs of layers that run again
 };
 
+/// Into how many parts a framework can split one expert (etp).
+enum class ExpertTensor {
+  Any,
+  OneOrTensor, ///< one or tp
+  TensorUnlessExperts, ///< one or tp with ep > 1, else tp
+};
+
 struct FrameworkFacts {
   std::string_view version; ///< that was read
   std::string_view source;
@@ -48,8 +55,14 @@ struct FrameworkFacts {
   std::vector<Narrow> products = {Narrow::None};
   bool offloadsMaster = true; ///< to the host, beside the moments
   HostActivations activations = HostActivations::Never;
+  ExpertTensor expertTensor = ExpertTensor::Any;
 };
 const FrameworkFacts &factsOf(Framework framework);
+
+/// Whether experts over `ep` ranks may be in `etp` parts each, whatever divides
+/// them, where the other layers are split over `tp`.
+bool splitsExperts(const FrameworkFacts &facts, int64_t tp, int64_t ep,
+                   int64_t etp);
 
 } // namespace shardwright::cost
 

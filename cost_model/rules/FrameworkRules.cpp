@@ -138,6 +138,26 @@ void checkFrameworkProducts(RuleCheck &check) {
           check.plan.dtypes.products, "a type of products", nameText<Narrow>);
 }
 
+void checkFrameworkExperts(RuleCheck &check) {
+  const Plan &plan = check.plan;
+  const FrameworkFacts &facts = factsOf(check.framework);
+  if (check.program.experts == 0 ||
+      splitsExperts(facts, plan.tp, plan.ep, plan.etp))
+    return;
+  std::vector<std::string> legal;
+  for (int64_t etp : {int64_t(1), plan.tp})
+    if (splitsExperts(facts, plan.tp, plan.ep, etp))
+      legal.push_back("etp = " + std::to_string(etp));
+  check.fail("expected an expert in " +
+                 std::string(legal.size() > 1 ? "one part or " : "") +
+                 "as many parts as tp under " +
+                 std::string(name(check.framework)) +
+                 ", but got etp = " + std::to_string(plan.etp) +
+                 " with tp = " + std::to_string(plan.tp) +
+                 ", ep = " + std::to_string(plan.ep),
+             std::move(legal));
+}
+
 void checkTensorNeedsSequence(RuleCheck &check) {
   if (factsOf(check.framework).tensorNeedsSequence && check.plan.tp > 1 &&
       !check.plan.sp)

@@ -75,6 +75,7 @@ void checkFrameworkActivations(RuleCheck &check);
 void checkFrameworkOrder(RuleCheck &check);
 void checkFrameworkGradients(RuleCheck &check);
 void checkFrameworkProducts(RuleCheck &check);
+void checkFrameworkExperts(RuleCheck &check);
 
 // ContextRules.cpp: parts of a sequence.
 void checkContextSequence(RuleCheck &check);

@@ -473,6 +473,7 @@ constexpr Entry table[] = {
     {Diag::order_of_framework, checkFrameworkOrder},
     {Diag::gradients_of_framework, checkFrameworkGradients},
     {Diag::products_of_framework, checkFrameworkProducts},
+    {Diag::etp_of_framework, checkFrameworkExperts},
     {Diag::narrow_extents, checkNarrowExtents},
     {Diag::reduce_equals_grad, checkReduceType},
     {Diag::counts_fit, checkCounts},

@@ -176,6 +176,9 @@ flags("experts_divisible_by_ep", "--gpus", "8", "--ep", "3", "--global-batch",
       "8", code=5, cluster="dgx-h100", model=write("mixtral.json", mixtral))
 flags("expert_ranks", "--gpus", "2", "--ep", "8", "--global-batch", "8", code=5,
       cluster="dgx-h100", model="mixtral.json")
+flags("etp_of_framework", "--gpus", "8", "--tp", "4", "--etp", "2", "--sp",
+      "--global-batch", "8", "--runs-on", "deepspeed", code=5,
+      cluster="dgx-h100", model="mixtral.json")
 flags("experts_tp_needs_sp", "--gpus", "8", "--tp", "2", "--global-batch", "8",
       code=5, cluster="dgx-h100", model="mixtral.json")
 planned("sp_needs_tp", changed(plan, parallel__sp=True, parallel__tp=1,

@@ -81,6 +81,48 @@ TEST_CASE("frameworks run what is in their code") {
     CHECK(checkPlan(program, flat, ModelCheck::NameOnly, framework).empty());
 }
 
+TEST_CASE("experts are split as a framework splits them") {
+  Program program = smallLlama({16, 24, 4, 2, 3, 40, 1000, 8, false});
+  program.experts = 8;
+  const struct {
+    Framework framework;
+    int64_t ep, etp;
+    std::vector<std::string> legal; ///< empty: it is accepted
+  } cases[] = {
+      {Framework::Native, 2, 2, {}},
+      {Framework::MegatronCore, 2, 2, {}},
+      {Framework::MegatronCore, 1, 1, {}},
+      {Framework::TorchTitan, 2, 1, {}},
+      {Framework::TorchTitan, 2, 4, {}},
+      {Framework::TorchTitan, 1, 4, {}},
+      {Framework::TorchTitan, 2, 2, {"etp = 1", "etp = 4"}},
+      {Framework::TorchTitan, 1, 1, {"etp = 4"}},
+      {Framework::DeepSpeed, 1, 1, {}},
+      {Framework::DeepSpeed, 2, 4, {}},
+      {Framework::DeepSpeed, 2, 2, {"etp = 1", "etp = 4"}},
+  };
+  for (const auto &c : cases) {
+    CAPTURE(name(c.framework), c.ep, c.etp);
+    Plan plan = planFor(program, 1, 2, 4, true, 0, 1, 4);
+    plan.ep = c.ep;
+    plan.etp = c.etp;
+    setMesh(plan);
+    const std::vector<Violation> violations =
+        checkPlan(program, plan, ModelCheck::NameOnly, c.framework);
+    const std::optional<Violation> violation =
+        find(violations, "etp_of_framework");
+    REQUIRE(violation.has_value() == !c.legal.empty());
+    if (violation)
+      CHECK(violation->legal == c.legal);
+  }
+  // A model without experts has nothing to split.
+  program.experts = 0;
+  const Plan plan = planFor(program, 1, 2, 4, true, 0, 1, 4);
+  CHECK(!find(checkPlan(program, plan, ModelCheck::NameOnly,
+                        Framework::TorchTitan),
+              "etp_of_framework"));
+}
+
 TEST_CASE("parts, copies, hosts, orders and types are those of a framework") {
   const Program program = smallLlama({16, 24, 4, 2, 3, 40, 1000, 8, false});
   const struct {
