@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <unordered_map>
 
 namespace shardwright::cost {
@@ -214,6 +215,7 @@ public:
     PlannedVariant variant;
     Key sizes; ///< for which it has local sizes
     Traits traits;
+    std::optional<Temporaries> temporaries; ///< of a plan that had memory()
   };
   /// A variant planned for the structure of `local`, the plan that local() gave
   /// last; its local sizes may be those of another plan.
@@ -233,6 +235,17 @@ public:
       planned.sizes = localKey(local, index, variant.policy, local.microBatch);
     }
     return planned;
+  }
+  LayerMemory memory(const Plan &local, const Kind &kind, int index,
+                     Recompute policy) {
+    const KindVariant &variant = kind.variant(policy);
+    Planned &planned = ofAnySize(local, kind, index, policy);
+    if (planned.temporaries)
+      resize(*planned.temporaries, local, variant, planned.variant);
+    else
+      planned.temporaries = temporariesOf(local, variant, planned.variant);
+    return layerMemory(local, kind, variant, planned.variant,
+                       *planned.temporaries);
   }
   const PlannedVariant &planned(const Plan &local, const Kind &kind, int index,
                                 Recompute policy) {
@@ -335,10 +348,10 @@ const LayerMemory &EstimateCache::memory(const Program &program,
                                          Recompute policy) {
   return state->shared->memories.of(
       localKey(plan, kind, policy, plan.microBatch), [&] {
-        const Kind &type = program.kinds[static_cast<size_t>(kind)];
         const Plan &local = state->local(plan);
-        return layerMemory(local, type, type.variant(policy),
-                           state->planned(local, type, kind, policy));
+        return state->memory(local,
+                             program.kinds[static_cast<size_t>(kind)], kind,
+                             policy);
       });
 }
 

@@ -119,13 +119,6 @@ int64_t plannedSize(const Plan &plan, Role role, int64_t size) {
   return size;
 }
 
-int64_t degree(const Plan &plan, const std::vector<Axis> &axes) {
-  int64_t product = 1;
-  for (Axis axis : axes)
-    product = checkedMul(product, plan.mesh[axis].size);
-  return product;
-}
-
 Encoding streamEncoding(const Plan &plan) {
   return {{axesOf(plan, Segment::Stream, Role::Seq),
            axesOf(plan, Segment::Stream, Role::Batch),

@@ -57,8 +57,14 @@ std::vector<Axis> tokenAxes(const Plan &plan);
 /// by dp * microBatch, Vocab its padded size, others stay.
 int64_t plannedSize(const Plan &plan, Role role, int64_t size);
 
-/// Product of the sizes of `axes`.
-int64_t degree(const Plan &plan, const std::vector<Axis> &axes);
+/// Product of the sizes of `axes`, of which a mesh has each once: it divides the
+/// number of ranks.
+inline int64_t degree(const Plan &plan, const std::vector<Axis> &axes) {
+  int64_t product = 1;
+  for (Axis axis : axes)
+    product *= plan.mesh[axis].size;
+  return product;
+}
 
 /// Encoding of the stream between kinds: [seq, batch, hidden] of Stream.
 Encoding streamEncoding(const Plan &plan);

@@ -203,7 +203,8 @@ LayerFacts layerFacts(const Plan &plan, const Kind &kind,
   addFunction(plan, Phase::DataGrad, variant.dataGrad, planned.dataGrad, facts);
   addFunction(plan, Phase::WeightGrad, variant.weightGrad, planned.weightGrad,
               facts);
-  facts.memory = layerMemory(plan, kind, variant, planned);
+  facts.memory = layerMemory(plan, kind, variant, planned,
+                             temporariesOf(plan, variant, planned));
   return facts;
 }
 
@@ -270,10 +271,11 @@ std::vector<SavedPart> savedParts(const Plan &plan, const KindVariant &variant,
 
 LayerMemory layerMemory(const Plan &plan, const Kind &kind,
                         const KindVariant &variant,
-                        const PlannedVariant &planned) {
+                        const PlannedVariant &planned,
+                        const Temporaries &temporaries) {
   return {savedBytesPerLayer(plan, kind, variant, planned),
           keptBytes(plan, variant, planned),
-          workspaceBytes(plan, variant, planned),
+          workspaceBytes(temporaries),
           std::max({stagingOf(plan, variant.forward, planned.forward),
                     stagingOf(plan, variant.dataGrad, planned.dataGrad),
                     stagingOf(plan, variant.weightGrad, planned.weightGrad)}),

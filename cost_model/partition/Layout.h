@@ -142,9 +142,12 @@ struct Temporaries {
 };
 Temporaries temporariesOf(const Plan &plan, const KindVariant &variant,
                           const PlannedVariant &planned);
-/// The larger of the packed forward and the packed backward temporaries.
-Bytes workspaceBytes(const Plan &plan, const KindVariant &variant,
-                     const PlannedVariant &planned);
+/// Gives those of one plan the sizes that they have under another for which the
+/// variant is planned alike: where axes are, not how large they are.
+void resize(Temporaries &temporaries, const Plan &plan,
+            const KindVariant &variant, const PlannedVariant &planned);
+/// The larger of the packed forward and the packed backward ones.
+Bytes workspaceBytes(const Temporaries &temporaries);
 
 /// Saved values of the op with this label.
 struct SavedPart {
@@ -168,9 +171,11 @@ struct LayerMemory {
   Bytes attention; ///< output of the attention core
   std::vector<SavedPart> parts; ///< of saved, without the stream
 };
+/// `temporaries` are the variant's under the plan.
 LayerMemory layerMemory(const Plan &plan, const Kind &kind,
                         const KindVariant &variant,
-                        const PlannedVariant &planned);
+                        const PlannedVariant &planned,
+                        const Temporaries &temporaries);
 
 /// Per parameter of `kind` the axes besides the data axes over which its
 /// gradient is partial; of any variant, they are the same.

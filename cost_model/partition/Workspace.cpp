@@ -6,6 +6,16 @@ namespace shardwright::cost {
 
 namespace {
 
+/// Of a version of a value: see Temporary.
+int64_t bytesOf(const Plan &plan, const Function &function,
+                const PlannedFunction &planned, ValueId value, int version) {
+  const Encoding &encoding =
+      version == 0
+          ? planned.encodings[value]
+          : planned.values[value].reshards.steps[version - 1].result;
+  return localBytes(plan, function.values[value], encoding).count();
+}
+
 /// Turns one function into temporaries on a line of time.
 class Timeline {
 public:
@@ -123,12 +133,9 @@ private:
         kept[keptIndex] = static_cast<int>(out.size());
         end = std::max(end, clock - 1); // to the end of the data gradient
       }
-      const Encoding &encoding = version == 0 ? planned.encodings[value]
-                                              : steps[version - 1].result;
-      out.push_back(
-          {where, value, version,
-           {made[version], end,
-            localBytes(plan, function.values[value], encoding).count()}});
+      out.push_back({where, value, version,
+                     {made[version], end,
+                      bytesOf(plan, function, planned, value, version)}});
     }
   }
 
@@ -167,9 +174,27 @@ Temporaries temporariesOf(const Plan &plan, const KindVariant &variant,
   return result;
 }
 
-Bytes workspaceBytes(const Plan &plan, const KindVariant &variant,
-                     const PlannedVariant &planned) {
-  Temporaries temporaries = temporariesOf(plan, variant, planned);
+void resize(Temporaries &temporaries, const Plan &plan,
+            const KindVariant &variant, const PlannedVariant &planned) {
+  const auto resizeAll = [&](std::vector<Temporary> &all) {
+    for (Temporary &temporary : all) {
+      const bool forward = temporary.function == Temporary::Forward,
+                 data = temporary.function == Temporary::DataGrad;
+      const Function &function = forward ? variant.forward
+                                 : data  ? variant.dataGrad
+                                         : variant.weightGrad;
+      temporary.interval.bytes = bytesOf(plan, function,
+                                         forward ? planned.forward
+                                         : data  ? planned.dataGrad
+                                                 : planned.weightGrad,
+                                         temporary.value, temporary.version);
+    }
+  };
+  resizeAll(temporaries.forward);
+  resizeAll(temporaries.backward);
+}
+
+Bytes workspaceBytes(const Temporaries &temporaries) {
   return std::max(packed(temporaries.forward), packed(temporaries.backward));
 }
 

@@ -275,7 +275,9 @@ bool ProgramEstimator::mayFit(const Candidate &candidate, Depth depth,
   const double most = static_cast<double>(limit.count()) * (1 + 1e-6);
   return state->bounds.meshBytes(candidate, depth) < most &&
          (depth != Depth::Batch || state->bounds.endsFit(candidate, most)) &&
-         (depth < Depth::Policy || state->bounds.splitsFit(candidate, most));
+         (depth < Depth::Policy ||
+          (depth == Depth::Policy ? state->bounds.splitsFit(candidate, most)
+                                  : state->bounds.layersFit(candidate, most)));
 }
 
 std::unique_ptr<Estimator> ProgramEstimator::another() const {

@@ -5,7 +5,6 @@
 #include "cost_model/search/Worker.h"
 
 #include <algorithm>
-#include <queue>
 
 namespace shardwright::cost {
 
@@ -107,8 +106,7 @@ public:
       }
       std::vector<Node> round;
       while (round.size() < size && !queue.empty()) {
-        Node node = queue.top();
-        queue.pop();
+        Node node = queue.take();
         if (beaten(node.bound, node.part.candidate))
           prune(node);
         else
@@ -147,7 +145,7 @@ private:
         result.counters.unfit += family.leaves(root.part);
       return unfit;
     });
-    queue = decltype(queue)(Later(), std::move(roots));
+    queue.fill(std::move(roots));
   }
 
   bool beaten(double bound, const Candidate &candidate) const {
@@ -220,8 +218,8 @@ private:
   void leaveOpen() {
     result.counters.proven = false;
     result.openBound = Seconds(queue.top().bound);
-    for (; !queue.empty(); queue.pop()) {
-      const Node &node = queue.top();
+    while (!queue.empty()) {
+      const Node node = queue.take();
       if (beaten(node.bound, node.part.candidate))
         prune(node);
       else
@@ -271,7 +269,7 @@ private:
   std::vector<FamilyRecord> records;
   Incumbents incumbents;
   Crew crew;
-  std::priority_queue<Node, std::vector<Node>, Later> queue;
+  NodeQueue queue;
   SearchResult result;
 };
 

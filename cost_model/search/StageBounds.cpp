@@ -301,6 +301,42 @@ double StageBounds::slots(const Candidate &c, int64_t stage) const {
                 base.globalBatch / (c.dp * c.microBatch), stage));
 }
 
+bool StageBounds::layersFit(const Candidate &c, double limit) {
+  if (c.chunks > 1)
+    return true;
+  const Site &site = this->site(c, Depth::Complete);
+  const double slack = 1 + profile.allocatorSlack;
+  const std::vector<int64_t> counts = layersPerStage(c, program.layers);
+  int64_t from = 0;
+  for (int64_t stage = 0; stage < c.pp; ++stage) {
+    const int64_t count = counts[static_cast<size_t>(stage)];
+    const auto full =
+        static_cast<int64_t>(policyLayers(c, static_cast<double>(count)));
+    const double slots = slack * this->slots(c, stage);
+    double bytes = static_cast<double>(profile.frameworkBytes.count());
+    if (stage == 0)
+      bytes += site.entranceState;
+    if (stage + 1 == c.pp)
+      bytes += site.exitState;
+    double workspace = 0;
+    for (size_t k = 0; k < site.layers.size(); ++k) {
+      const std::vector<int64_t> &layers = before[k];
+      const Layer &layer = site.layers[k];
+      const auto policy = static_cast<double>(layers[from + full] - layers[from]),
+                 plain = static_cast<double>(layers[from + count] -
+                                             layers[from + full]);
+      bytes += (policy + plain) * layer.stateBytes +
+               slots * (policy * layer.savedPolicy + plain * layer.savedPlain);
+      if (policy + plain > 0)
+        workspace = std::max(workspace, layer.workspace);
+    }
+    if (bytes + slack * workspace >= limit)
+      return false;
+    from += count;
+  }
+  return true;
+}
+
 bool StageBounds::splitsFit(const Candidate &c, double limit) {
   const Site &site = this->site(c, Depth::Policy);
   const double slack = 1 + profile.allocatorSlack;

@@ -51,6 +51,8 @@ public:
   double meshBytes(const Candidate &c, Depth depth) const;
   /// False only if every split needs `limit` or more; c of Depth::Policy.
   bool splitsFit(const Candidate &c, double limit);
+  /// The same of one split.
+  bool layersFit(const Candidate &c, double limit);
 
 private:
   /// Bytes of what stateBytes says, less parameters that are their master.

@@ -15,6 +15,35 @@ Candidate layoutOf(Candidate candidate) {
   return candidate;
 }
 
+Node NodeQueue::take() {
+  std::pop_heap(heap.begin(), heap.end(), later());
+  const size_t place = heap.back().place;
+  heap.pop_back();
+  unused.push_back(place);
+  return std::move(nodes[place]);
+}
+
+void NodeQueue::push(Node node) {
+  const double bound = node.bound;
+  size_t place = nodes.size();
+  if (unused.empty()) {
+    nodes.push_back(std::move(node));
+  } else {
+    place = unused.back();
+    unused.pop_back();
+    nodes[place] = std::move(node);
+  }
+  heap.push_back({bound, place});
+  std::push_heap(heap.begin(), heap.end(), later());
+}
+
+void NodeQueue::fill(std::vector<Node> all) {
+  nodes = std::move(all);
+  for (size_t i = 0; i < nodes.size(); ++i)
+    heap.push_back({nodes[i].bound, i});
+  std::make_heap(heap.begin(), heap.end(), later());
+}
+
 double Worker::rootBound(const Candidate &batch) const {
   if (!estimator.mayFit(batch, Depth::Batch, options.memoryLimit))
     return kInfinity;
@@ -110,86 +139,82 @@ void Worker::push(Node node) {
 }
 
 /// Of "full on n" for a range of n the smallest is worked on, which is the
-/// fastest; the rest waits.
+/// fastest; the rest waits. If no split of the smallest is promising none of any
+/// n is: no split's bound falls with n, and more n have fewer splits of their own.
 void Worker::narrow(const Node &node) {
+  const std::vector<Leaf> leaves =
+      promising(node, known.atMost(node.part.candidate));
+  if (leaves.empty()) {
+    prune(left(family, node), known.atMost(node.part.candidate));
+    return;
+  }
   Node own = node;
+  own.bound = std::max(node.bound, leaves.front().bound);
   own.part.fullMost = node.part.candidate.fullLayers;
   if (node.part.fullMost > own.part.fullMost) {
     Part rest = node.part;
     ++rest.candidate.fullLayers;
-    push(rest, node);
+    push(rest, own);
   }
-  dive(own);
+  dive(own, leaves);
 }
 
-/// Every split of a policy: most are outside of what the time or the memory lets
-/// a stage hold, and of the others the most promising are priced first. While
-/// the time to beat is far, those near the bound are, and the others wait; while
-/// there is none any plan is worth having.
-void Worker::dive(const Node &node) {
+/// The splits of a policy near the best bound among them are priced; the others
+/// wait under the least of theirs.
+void Worker::dive(const Node &node, const std::vector<Leaf> &leaves) {
   const Candidate &policy = node.part.candidate;
-  const int64_t all = left(family, node);
-  int64_t settled = 0; // looked at one by one
-  const double growth = node.growth > 0 ? node.growth : 0.01;
-  const double most = known.atMost(policy), near = node.bound * (1 + growth);
-  const bool waits = most < kInfinity && near < most;
-  const double within = waits ? near : most;
-  std::vector<Split> seen;
-  if (node.settled > 0)
-    seen = promising(policy, node.bound);
-  std::vector<Node> heap;
-  for (const Split &split : promising(policy, within)) {
-    Node leaf{0, {policy, Depth::Complete, policy.fullLayers}, node.family};
-    leaf.part.candidate.firstLayers = split.first;
-    leaf.part.candidate.lastLayers = split.last;
-    leaf.bound = boundOf(leaf.part.candidate, Depth::Complete, node.bound);
-    if (leaf.bound > node.bound ||
-        std::find(seen.begin(), seen.end(), split) == seen.end())
-      heap.push_back(std::move(leaf));
-  }
-  std::sort(heap.begin(), heap.end(),
-            [](const Node &a, const Node &b) { return Later()(b, a); });
-  for (const Node &leaf : heap) {
-    const Candidate &c = leaf.part.candidate;
-    if (leaf.bound > std::min(known.atMost(policy), within))
-      break; // and all behind it
-    ++settled;
-    if (!estimator.fits(c, options.memoryLimit)) {
+  const double near = leaves.front().bound * 1.01;
+  Node rest = node;
+  for (const Leaf &leaf : leaves) {
+    if (leaf.bound > std::min(near, known.atMost(policy))) {
+      rest.bound = std::max(node.bound, leaf.bound);
+      rest.settledBelow = leaf.bound;
+      push(std::move(rest)); // and all behind it
+      return;
+    }
+    ++rest.settled;
+    if (!estimator.mayFit(leaf.candidate, Depth::Complete,
+                          options.memoryLimit) ||
+        !estimator.fits(leaf.candidate, options.memoryLimit)) {
       ++outcome.unfit;
       continue;
     }
-    const double time = estimator.time(c).count();
-    outcome.priced.push_back({c, time});
-    known.add(time, c);
+    const double time = estimator.time(leaf.candidate).count();
+    outcome.priced.push_back({leaf.candidate, time});
+    known.add(time, leaf.candidate);
   }
-  if (settled == all)
-    return;
-  if (!waits) {
-    prune(all - settled, std::min(known.atMost(policy), within));
-    return;
-  }
-  Node rest = node;
-  rest.bound = within;
-  rest.settled += settled;
-  rest.growth = 4 * growth;
-  push(std::move(rest));
+  if (const int64_t outside = left(family, rest); outside > 0)
+    prune(outside, known.atMost(policy));
 }
 
-std::vector<Split> Worker::promising(const Candidate &policy,
-                                     double most) const {
+/// Splits that were not looked at yet and may take `most` or less, by their
+/// bound: most splits are outside of what the time lets a stage hold.
+std::vector<Worker::Leaf> Worker::promising(const Node &node,
+                                            double most) const {
+  const Candidate &policy = node.part.candidate;
   const SplitBox box =
       estimator.box(policy, Seconds(most * (1 + roundingSlack)));
-  std::vector<Split> result;
+  std::vector<Leaf> result;
   const int64_t interior = policy.pp - 2;
-  for (const Split &split : family.splits(policy))
-    if (split.first == 0) // the even split, which no box speaks of
-      result.push_back(split);
-    else if (split.largest > policy.fullLayers && split.first <= box.first &&
-             split.last <= box.last &&
-             (interior < 1 ||
-              ceilDiv(options.layers - split.first - split.last, interior) <=
-                  box.interior))
-      result.push_back(split);
+  for (const Split &split : family.splits(policy)) {
+    // No box speaks of the even split.
+    if (split.first > 0 &&
+        (split.largest <= policy.fullLayers || split.first > box.first ||
+         split.last > box.last ||
+         (interior > 0 &&
+          ceilDiv(options.layers - split.first - split.last, interior) >
+              box.interior)))
+      continue;
+    Leaf leaf{policy, 0};
+    leaf.candidate.firstLayers = split.first;
+    leaf.candidate.lastLayers = split.last;
+    leaf.bound = boundOf(leaf.candidate, Depth::Complete, 0);
+    if (leaf.bound >= node.settledBelow && leaf.bound <= most)
+      result.push_back(std::move(leaf));
+  }
+  std::sort(result.begin(), result.end(), [](const Leaf &a, const Leaf &b) {
+    return a.bound != b.bound ? a.bound < b.bound : a.candidate < b.candidate;
+  });
   return result;
 }
 

@@ -29,20 +29,41 @@ struct Node {
   size_t family; ///< index of its mesh
   /// Roots wait under rough bounds first.
   std::optional<Rough> rough = std::nullopt;
-  /// Of a policy whose splits were looked at up to its bound: how many these
-  /// are, and by what share the bound grows next time.
+  /// Of a policy: how many of its splits were looked at, all whose own bound is
+  /// less than settledBelow.
   int64_t settled = 0;
-  double growth = 0;
+  double settledBelow = 0;
 };
-/// Smallest bound first; deeper first among equals, then the candidate's order.
-struct Later {
-  bool operator()(const Node &a, const Node &b) const {
-    if (a.bound != b.bound)
-      return a.bound > b.bound;
-    if (a.part.depth != b.part.depth)
-      return a.part.depth < b.part.depth;
-    return a.part.candidate > b.part.candidate;
+/// Nodes by bound, the smallest first; of equals the deeper, then by the
+/// candidate's order. Nodes are large and stay where they are: the heap holds
+/// their places.
+class NodeQueue {
+public:
+  bool empty() const { return heap.empty(); }
+  const Node &top() const { return nodes[heap.front().place]; }
+  Node take();
+  void push(Node node);
+  /// Of an empty queue.
+  void fill(std::vector<Node> all);
+
+private:
+  struct Entry {
+    double bound;
+    size_t place;
+  };
+  auto later() const {
+    return [this](const Entry &a, const Entry &b) {
+      if (a.bound != b.bound)
+        return a.bound > b.bound;
+      const Part &one = nodes[a.place].part, &other = nodes[b.place].part;
+      if (one.depth != other.depth)
+        return one.depth < other.depth;
+      return one.candidate > other.candidate;
+    };
   }
+  std::vector<Node> nodes;
+  std::vector<size_t> unused; ///< places
+  std::vector<Entry> heap;
 };
 /// Complete candidates under a node that were not looked at.
 inline int64_t left(const Family &family, const Node &node) {
@@ -121,9 +142,14 @@ private:
   bool fits(Part part);
   void expand(const Part &state, const Node &parent);
   void raise(Part &range);
+  /// A split of a policy, and what its bound says without the policy's.
+  struct Leaf {
+    Candidate candidate;
+    double bound;
+  };
   void narrow(const Node &node);
-  void dive(const Node &node);
-  std::vector<Split> promising(const Candidate &policy, double most) const;
+  void dive(const Node &node, const std::vector<Leaf> &leaves);
+  std::vector<Leaf> promising(const Node &node, double most) const;
   double boundOf(const Candidate &candidate, Depth depth, double parent) const;
   void prune(int64_t leaves, double bound);
   void push(Node node);

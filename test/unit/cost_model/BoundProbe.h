@@ -80,8 +80,13 @@ private:
       REQUIRE(bound > 0);
       REQUIRE(bound <= time.count() * (1 + 1e-9));
       tightness += bound / time.count();
-      if (depth != Depth::Complete)
-        REQUIRE(estimator.mayFit(c, depth, memory + Bytes(1)));
+      REQUIRE(estimator.mayFit(c, depth, memory + Bytes(1)));
+      if (c.fullLayers > 1) { // the search leaves out all n by the least one
+        Candidate fewer = c;
+        --fewer.fullLayers;
+        REQUIRE(estimator.lowerBound(fewer, depth).count() <=
+                bound * (1 + 1e-9));
+      }
     }
     for (Rough how : roughs) {
       CAPTURE(static_cast<int>(how));

@@ -331,9 +331,8 @@ TEST_CASE("search equals brute force over the cost model") {
                           Depth::Policy, Depth::Complete}) {
         CAPTURE(static_cast<int>(depth));
         REQUIRE(estimator.lowerBound(ranked.candidate, depth).count() <= time);
-        if (depth != Depth::Complete)
-          REQUIRE(estimator.mayFit(ranked.candidate, depth,
-                                   ranked.memory + Bytes(1)));
+        REQUIRE(estimator.mayFit(ranked.candidate, depth,
+                                 ranked.memory + Bytes(1)));
       }
       for (Rough rough : roughs)
         REQUIRE(estimator.roughBound(ranked.candidate, rough).count() <= time);
