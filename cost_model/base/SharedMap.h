@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory_resource>
 #include <mutex>
 #include <unordered_map>
 
@@ -26,24 +27,35 @@ public:
   using Key = std::array<int64_t, N>;
 
   template <typename Make> const Value &of(const Key &key, Make make) {
-    const size_t hash = WordsHash<N>()(key);
-    Part &part = parts[hash >> 20 & (numParts - 1)];
+    const Hashed hashed{WordsHash<N>()(key), key};
+    Part &part = parts[hashed.hash >> 20 & (numParts - 1)];
     {
       const std::lock_guard<std::mutex> guard(part.mutex);
-      auto found = part.values.find(key);
+      auto found = part.values.find(hashed);
       if (found != part.values.end())
         return found->second;
     }
     Value value = make(); // not under the lock: it may take long, or ask again
     const std::lock_guard<std::mutex> guard(part.mutex);
-    return part.values.try_emplace(key, std::move(value)).first->second;
+    return part.values.try_emplace(hashed, std::move(value)).first->second;
   }
 
 private:
   static constexpr size_t numParts = 16;
+  struct Hashed {
+    size_t hash;
+    Key key;
+    bool operator==(const Hashed &) const = default;
+  };
+  struct HashOf {
+    size_t operator()(const Hashed &hashed) const noexcept {
+      return hashed.hash;
+    }
+  };
   struct Part {
     std::mutex mutex;
-    std::unordered_map<Key, Value, WordsHash<N>> values;
+    std::pmr::monotonic_buffer_resource memory; ///< nothing leaves a map
+    std::pmr::unordered_map<Hashed, Value, HashOf> values{&memory};
   };
   std::array<Part, numParts> parts;
 };

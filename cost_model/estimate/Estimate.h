@@ -104,11 +104,20 @@ public:
   /// Plans with the same key have layers that take and hold the same. Does not
   /// read the plan's mesh.
   static LayersKey layersKey(const Plan &plan);
-  /// What layer() gives, not remembered itself. Without `collectives` but those
-  /// of attention no time of it is longer.
-  LayerProfile priced(const Program &program, const Hardware &hardware,
-                      const Profile &profile, const Plan &plan, int kind,
-                      Recompute policy, bool collectives = true);
+  /// What priced() prices. Of less than All no time is longer.
+  enum class Extent {
+    Ops,   ///< no collectives but those of attention
+    Least, ///< ops of experts take what they take at least, wherever these live
+    All
+  };
+  /// What layer() gives under each of `policies`, by policy; not remembered
+  /// itself. Does not read the plan's mesh.
+  std::array<LayerProfile, 3> priced(const Program &program,
+                                     const Hardware &hardware,
+                                     const Profile &profile, const Plan &plan,
+                                     int kind,
+                                     const std::vector<Recompute> &policies,
+                                     Extent extent = Extent::All);
 
   const LayerProfile &layer(const Program &program, const Hardware &hardware,
                             const Profile &profile, const Plan &plan, int kind,

@@ -94,6 +94,9 @@ struct Traits {
   bool core = false;      ///< LayerPart::Core is not empty
   /// Of the collectives of Moves: kinds of cp that leave the same share times.
   int64_t digest = 0;
+  /// How the operands and results of Ops are split: an op between experts and
+  /// others follows both.
+  int64_t splits = 0;
 };
 
 void addSteps(const Plan &plan, const Function &function,
@@ -102,16 +105,40 @@ void addSteps(const Plan &plan, const Function &function,
     steps.experts = steps.experts || op.segment == Segment::Experts ||
                     op.segment == Segment::Router;
     steps.attention = steps.attention || isAttentionCore(op);
-    steps.core = steps.core || isOfCore(function, op);
+    steps.core =
+        steps.core || partOf(function, op) == LayerPart::Core;
   }
   const std::vector<Axis> tokens = tokenAxes(plan),
+                          data = axesOfDegree(plan, Degree::Dp),
                           parts = axesOfDegree(plan, Degree::Cp),
                           tensor = axesOfDegree(plan, Degree::Tp);
-  const auto mix = [&](int64_t value) {
-    steps.digest = static_cast<int64_t>(
-        (static_cast<uint64_t>(steps.digest) ^ static_cast<uint64_t>(value)) *
+  const auto mixInto = [](int64_t &digest, int64_t value) {
+    digest = static_cast<int64_t>(
+        (static_cast<uint64_t>(digest) ^ static_cast<uint64_t>(value)) *
         1099511628211u);
   };
+  const auto mix = [&](int64_t value) { mixInto(steps.digest, value); };
+  const auto common = [](const std::vector<Axis> &some,
+                         const std::vector<Axis> &others) {
+    return std::find_first_of(some.begin(), some.end(), others.begin(),
+                              others.end()) != some.end();
+  };
+  const auto mixSplit = [&](const Encoding &encoding) {
+    for (const std::vector<Axis> &axes : encoding.dims)
+      mixInto(steps.splits, common(axes, data) + 2 * common(axes, parts) +
+                                4 * common(axes, tensor) + 8);
+  };
+  for (size_t i = 0; i < function.ops.size(); ++i) {
+    if (partOf(function, function.ops[i]) != LayerPart::Ops)
+      continue;
+    for (const Encoding &encoding : planned.ops[i].operands)
+      mixSplit(encoding);
+    for (size_t k = 0; k < planned.ops[i].results.size(); ++k) {
+      mixSplit(planned.ops[i].results[k]);
+      const auto value = static_cast<size_t>(function.ops[i].results[k]);
+      mixInto(steps.splits, planned.values[value].reshards.steps.empty());
+    }
+  }
   for (size_t value = 0; value < planned.values.size(); ++value)
     for (const ReshardStep &step : planned.values[value].reshards.steps) {
       const bool ofRows =
@@ -119,8 +146,7 @@ void addSteps(const Plan &plan, const Function &function,
           function.values[value].dims[static_cast<size_t>(step.dim)].role ==
               Role::Rows;
       const auto holds = [&](const std::vector<Axis> &axes) {
-        return std::find_first_of(step.axes.begin(), step.axes.end(),
-                                  axes.begin(), axes.end()) != step.axes.end();
+        return common(step.axes, axes);
       };
       if (step.collective == Collective::Slice ||
           (step.dim >= 0 && !ofRows && holds(parts)))
@@ -141,8 +167,8 @@ Key coreKey(const Plan &plan, int64_t kind, Recompute policy) {
   return key;
 }
 
-/// What LayerPart::Ops depends on: how many tokens a rank has, not which.
-Key opsKey(const Plan &plan, int64_t kind, Recompute policy,
+/// What LayerPart::Experts depends on: how many tokens a rank has, not which.
+Key expertsKey(const Plan &plan, int64_t kind, Recompute policy,
            const Traits &traits) {
   Key key = localKey(plan, kind, policy, plan.microBatch);
   if (!traits.experts)
@@ -157,12 +183,21 @@ Key opsKey(const Plan &plan, int64_t kind, Recompute policy,
   return key;
 }
 
+/// What LayerPart::Ops depends on.
+Key opsKey(const Plan &plan, int64_t kind, Recompute policy,
+           const Traits &traits) {
+  Key key = expertsKey(plan, kind, policy, traits);
+  key[6] = key[7] = key[10] = 1;
+  key[8] = traits.splits;
+  return key;
+}
+
 /// What LayerPart::Moves depends on. Groups of experts lie `etp` ranks apart,
 /// whatever the ranks between them are.
 Key movesKey(const Plan &plan, int64_t kind, Recompute policy,
              const Traits &traits) {
   if (!traits.reachesTokens) {
-    Key key = opsKey(plan, kind, policy, traits);
+    Key key = expertsKey(plan, kind, policy, traits);
     if (traits.experts && plan.order == MeshOrder::DpPp)
       key[13] = plan.pp;
     return key;
@@ -182,7 +217,7 @@ Key movesKey(const Plan &plan, int64_t kind, Recompute policy,
 class EstimateCache::Shared {
 public:
   Map<LayerProfile> layers;
-  Map<VariantTime> ops, moves, cores;
+  Map<VariantTime> ops, experts, leastExperts, moves, cores;
   Map<LayerMemory> memories;
   Map<std::vector<std::vector<Axis>>> axes;
   Map<ParameterBlock> blocks, sharedBlocks;
@@ -213,6 +248,7 @@ public:
   /// Planned once for all sizes of degrees and microbatch.
   struct Planned {
     PlannedVariant variant;
+    VariantFacts facts;
     Key sizes; ///< for which it has local sizes
     Traits traits;
     std::optional<Temporaries> temporaries; ///< of a plan that had memory()
@@ -227,6 +263,7 @@ public:
     Planned &planned = entry->second;
     if (inserted) {
       planned.variant = plannedVariant(local, kind, variant);
+      planned.facts = factsOf(variant);
       addSteps(local, variant.forward, planned.variant.forward, planned.traits);
       addSteps(local, variant.dataGrad, planned.variant.dataGrad,
                planned.traits);
@@ -247,31 +284,34 @@ public:
     return layerMemory(local, kind, variant, planned.variant,
                        *planned.temporaries);
   }
-  const PlannedVariant &planned(const Plan &local, const Kind &kind, int index,
-                                Recompute policy) {
+  Planned &planned(const Plan &local, const Kind &kind, int index,
+                   Recompute policy) {
     const KindVariant &variant = kind.variant(policy);
     Planned &planned = ofAnySize(local, kind, index, policy);
     const Key sizes = localKey(local, index, variant.policy, local.microBatch);
     if (planned.sizes != sizes)
       resizeVariant(local, variant, planned.variant);
     planned.sizes = sizes;
-    return planned.variant;
+    return planned;
   }
 
   /// All parts of a variant.
   VariantTime times(const Plan &local, const Kind &kind, int index,
                     Recompute policy, const Hardware &hardware,
-                    const Profile &profile, bool collectives) {
+                    const Profile &profile, Extent extent) {
     const KindVariant &variant = kind.variant(policy);
-    const Traits traits = ofAnySize(local, kind, index, policy).traits;
-    const auto part = [&](Map<VariantTime> &known, const Key &key,
+    Planned &known = ofAnySize(local, kind, index, policy);
+    const Traits traits = known.traits;
+    const auto timed = [&](Planned &planned) {
+      return TimedVariant{local, variant, planned.facts, planned.variant};
+    };
+    const auto part = [&](Map<VariantTime> &times, const Key &key,
                           LayerPart which) -> const VariantTime & {
-      return known.of(key, [&] {
+      return times.of(key, [&] {
         // Collectives ask for encodings alone, not for local sizes.
-        return timesOf(local, variant,
-                       which == LayerPart::Moves
-                           ? ofAnySize(local, kind, index, policy).variant
-                           : planned(local, kind, index, policy),
+        return timesOf(timed(which == LayerPart::Moves
+                                 ? known
+                                 : planned(local, kind, index, policy)),
                        hardware, profile, which);
       });
     };
@@ -282,8 +322,21 @@ public:
         time.add(
             part(shared->ops, opsKey(local, index, variant.policy, traits), which));
         break;
+      case LayerPart::Experts:
+        if (traits.experts && extent == Extent::Least)
+          time.add(shared->leastExperts.of(
+              opsKey(local, index, variant.policy, traits), [&] {
+                return leastExpertTimes(
+                    timed(planned(local, kind, index, policy)), hardware,
+                    profile);
+              }));
+        else if (traits.experts)
+          time.add(part(shared->experts,
+                        expertsKey(local, index, variant.policy, traits),
+                        which));
+        break;
       case LayerPart::Moves:
-        if (collectives)
+        if (extent != Extent::Ops)
           time.add(
             part(shared->moves, movesKey(local, index, variant.policy, traits), which));
         break;
@@ -313,23 +366,24 @@ LayersKey EstimateCache::layersKey(const Plan &plan) {
   return localKey(plan, 0, Recompute::None, plan.microBatch);
 }
 
-LayerProfile EstimateCache::priced(const Program &program,
-                                   const Hardware &hardware,
-                                   const Profile &profile, const Plan &plan,
-                                   int kind, Recompute policy,
-                                   bool collectives) {
+std::array<LayerProfile, 3>
+EstimateCache::priced(const Program &program, const Hardware &hardware,
+                      const Profile &profile, const Plan &plan, int kind,
+                      const std::vector<Recompute> &policies, Extent extent) {
   const Kind &type = program.kinds[static_cast<size_t>(kind)];
   const Plan &local = state->local(plan);
   const auto times = [&](Recompute which) {
-    return state->times(local, type, kind, which, hardware, profile,
-                        collectives);
+    return state->times(local, type, kind, which, hardware, profile, extent);
   };
   const VariantTime without = times(Recompute::None);
-  return profileLayer(local, type, type.variant(policy).policy,
-                      policy == Recompute::None || redoesAll(profile, policy)
-                          ? without
-                          : times(policy),
-                      without, hardware, profile);
+  std::array<LayerProfile, 3> layers;
+  for (Recompute policy : policies)
+    layers[static_cast<size_t>(policy)] = profileLayer(
+        local, type, type.variant(policy).policy,
+        policy == Recompute::None || redoesAll(profile, policy) ? without
+                                                                : times(policy),
+        without, hardware, profile);
+  return layers;
 }
 
 const LayerProfile &EstimateCache::layer(const Program &program,
@@ -339,7 +393,8 @@ const LayerProfile &EstimateCache::layer(const Program &program,
                                          Recompute policy) {
   return state->shared->layers.of(
       localKey(plan, kind, policy, plan.microBatch), [&] {
-        return priced(program, hardware, profile, plan, kind, policy);
+        return priced(program, hardware, profile, plan, kind,
+                      {policy})[static_cast<size_t>(policy)];
       });
 }
 
@@ -363,7 +418,7 @@ EstimateCache::reduceAxes(const Program &program, const Plan &plan, int kind) {
         const Plan &local = state->local(plan);
         return extraReduceAxesOf(
             local, type, type.variants.front(),
-            state->planned(local, type, kind, Recompute::None));
+            state->planned(local, type, kind, Recompute::None).variant);
       });
 }
 

@@ -62,9 +62,10 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind,
                           const Profile &profile) {
   const auto all = [&](const KindVariant &one) {
     const PlannedVariant planned = plannedVariant(plan, kind, one);
+    const VariantFacts facts = factsOf(one);
     VariantTime time;
     for (LayerPart part : layerParts)
-      time.add(timesOf(plan, one, planned, hardware, profile, part));
+      time.add(timesOf({plan, one, facts, planned}, hardware, profile, part));
     return time;
   };
   return profileLayer(plan, kind, variant.policy, all(variant),

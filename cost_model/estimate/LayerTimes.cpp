@@ -28,53 +28,57 @@ constexpr double kQuantizeBytes = 4;
 class FunctionClock {
 public:
   FunctionClock(const Plan &plan, const Function &function,
-                const PlannedFunction &planned, const Hardware &hardware,
-                const Profile &profile, bool backward, bool redone = false)
+                const FunctionFacts &facts, const PlannedFunction &planned,
+                const Hardware &hardware, const Profile &profile, bool backward,
+                bool redone)
       : plan(plan), function(function), planned(planned), hardware(hardware),
         device(hardware.device), profile(profile), backward(backward),
         redone(redone),
-        narrow(narrowRate(hardware.device, plan.dtypes.products)) {
-    producer.assign(function.values.size(), -1);
-    uses.assign(function.values.size(), 0);
-    returned.assign(function.values.size(), false);
-    for (size_t op = 0; op < function.ops.size(); ++op) {
-      for (ValueId value : function.ops[op].operands)
-        ++uses[value];
-      for (ValueId value : function.ops[op].results)
-        producer[value] = static_cast<int>(op);
-    }
-    for (const Result &result : function.results)
-      returned[result.value] = true;
-  }
-
-  /// Attention itself, and what cp > 1 moves for it; other ops of the core.
-  FunctionTime core() {
-    addOps(true);
+        narrow(narrowRate(hardware.device, plan.dtypes.products)),
+        producer(facts.producer), uses(facts.uses), returned(facts.returned),
+        parts(facts.parts), choices(facts.choices) {
     if (plan.cp > 1)
-      addCollectives(true);
+      contextAxes = axesOfDegree(plan, Degree::Cp);
+  }
+
+  FunctionTime of(LayerPart part) {
+    if (part != LayerPart::Moves)
+      addOps(part);
+    if (part == LayerPart::Core && plan.cp > 1)
+      addCollectives(true); // of cp, for attention
+    if (part == LayerPart::Moves) {
+      addCollectives(false);
+      if (profile.gatherLogits && plan.tp > 1)
+        addLogitsGather();
+    }
     return time;
   }
 
-  /// All other ops.
-  FunctionTime ops() {
-    addOps(false);
-    return time;
-  }
-
-  /// All other collectives.
-  FunctionTime moves() {
-    addCollectives(false);
-    if (profile.gatherLogits && plan.tp > 1)
-      addLogitsGather();
-    return time;
+  /// Products of experts alone, at their best: experts that are split have as
+  /// many times the rows as they have parts.
+  FunctionTime leastOfExperts() const {
+    FunctionTime least;
+    for (size_t i = 0; i < function.ops.size(); ++i) {
+      const Op &op = function.ops[i];
+      if (op.space.kernel != KernelClass::GroupedGemm ||
+          parts[i] != LayerPart::Experts ||
+          !counts(static_cast<int>(i)))
+        continue;
+      least.compute += leastGemmTime(
+          device,
+          profile.expertImbalance *
+              static_cast<double>(flopsOf(planned.ops[i].local).count()),
+          plan.dtypes.compute, accumulates(i), rateOf(op));
+    }
+    least.products = least.compute;
+    return least;
   }
 
 private:
-  void addOps(bool core) {
+  void addOps(LayerPart part) {
     std::vector<bool> merged(function.ops.size(), false);
     for (size_t i = 0; i < function.ops.size(); ++i) {
-      if (isOfCore(function, function.ops[i]) != core ||
-          !counts(static_cast<int>(i)))
+      if (parts[i] != part || !counts(static_cast<int>(i)))
         continue;
       time.issued += operatorsOf(function.ops[i], i);
       if (merged[i])
@@ -172,7 +176,9 @@ private:
     if (fusesSiblings(op) && shape.batch == 1)
       for (size_t other = index + 1; other < function.ops.size(); ++other) {
         const Op &sibling = function.ops[other];
-        if (merged[other] || sibling.space.kernel != KernelClass::Gemm)
+        // No framework runs the router's product with others of its input.
+        if (merged[other] || sibling.space.kernel != KernelClass::Gemm ||
+            parts[other] != parts[index])
           continue;
         const GemmShape next = gemmShapeOf(planned.ops[other].local);
         const bool left =
@@ -476,11 +482,12 @@ private:
     return plan.cp > 1 && step.dim >= 0 &&
            value.dims[static_cast<size_t>(step.dim)].role != Role::Rows &&
            source.routed == step.result.routed &&
-           holdsAny(step.axes, axesOfDegree(plan, Degree::Cp));
+           holdsAny(step.axes, contextAxes);
   }
 
   void addCollectives(bool contexts) {
-    for (size_t value = 0; value < planned.values.size(); ++value) {
+    for (ValueId id : planned.resharded) {
+      const auto value = static_cast<size_t>(id);
       if (!counts(producer[value]))
         continue;
       const std::vector<ReshardStep> &steps =
@@ -508,7 +515,7 @@ private:
               profile.expertImbalance * static_cast<double>(payload.count())));
           time.exchanges += exchangeTime(
               hardware, payload, placementOf(plan, hardware, step.axes),
-              choices(), profile.exchangeOncePerNode);
+              choices, profile.exchangeOncePerNode);
           continue;
         }
         // Backward reads what the forward pass has gathered.
@@ -539,16 +546,6 @@ private:
       }
   }
 
-  /// Copies of a token that the rows of this function are.
-  int64_t choices() const {
-    int64_t most = 1;
-    for (const Op &op : function.ops)
-      for (const Factor &factor : op.space.factors)
-        if (factor.role == Role::Choice)
-          most = std::max(most, factor.size);
-    return most;
-  }
-
   const Plan &plan;
   const Function &function;
   const PlannedFunction &planned;
@@ -558,17 +555,19 @@ private:
   const bool backward;
   const bool redone; ///< only of what the profile runs again
   const NarrowRate narrow;
-  std::vector<int> producer;
-  std::vector<int> uses; ///< by ops
-  std::vector<bool> returned;
+  const std::vector<int> &producer, &uses;
+  const std::vector<bool> &returned;
+  const std::vector<LayerPart> &parts;
+  const int64_t choices;
+  std::vector<Axis> contextAxes;
   FunctionTime time;
 };
 
 } // namespace
 
-bool isOfCore(const Function &function, const Op &op) {
+LayerPart partOf(const Function &function, const Op &op) {
   if (isAttentionCore(op))
-    return true;
+    return LayerPart::Core;
   const auto ofSequences = [&](ValueId id) {
     bool sequences = false, positions = false;
     for (const Dim &dim : function.values[id].dims) {
@@ -577,8 +576,12 @@ bool isOfCore(const Function &function, const Op &op) {
     }
     return sequences && !positions;
   };
-  return std::any_of(op.operands.begin(), op.operands.end(), ofSequences) ||
-         std::any_of(op.results.begin(), op.results.end(), ofSequences);
+  if (std::any_of(op.operands.begin(), op.operands.end(), ofSequences) ||
+      std::any_of(op.results.begin(), op.results.end(), ofSequences))
+    return LayerPart::Core;
+  return op.segment == Segment::Experts || op.segment == Segment::Router
+             ? LayerPart::Experts
+             : LayerPart::Ops;
 }
 
 void FunctionTime::add(const FunctionTime &other) {
@@ -597,27 +600,68 @@ void VariantTime::add(const VariantTime &other) {
   again.add(other.again);
 }
 
-VariantTime timesOf(const Plan &plan, const KindVariant &variant,
-                    const PlannedVariant &planned, const Hardware &hardware,
-                    const Profile &profile, LayerPart part) {
-  const auto time = [&](const Function &function,
-                        const PlannedFunction &plannedFunction, bool backward,
-                        bool redone) {
-    FunctionClock clock(plan, function, plannedFunction, hardware, profile,
+namespace {
+
+FunctionFacts factsOf(const Function &function) {
+  FunctionFacts facts;
+  facts.producer.assign(function.values.size(), -1);
+  facts.uses.assign(function.values.size(), 0);
+  facts.returned.assign(function.values.size(), false);
+  for (size_t op = 0; op < function.ops.size(); ++op) {
+    for (ValueId value : function.ops[op].operands)
+      ++facts.uses[value];
+    for (ValueId value : function.ops[op].results)
+      facts.producer[value] = static_cast<int>(op);
+    facts.parts.push_back(partOf(function, function.ops[op]));
+    for (const Factor &factor : function.ops[op].space.factors)
+      if (factor.role == Role::Choice)
+        facts.choices = std::max(facts.choices, factor.size);
+  }
+  for (const Result &result : function.results)
+    facts.returned[result.value] = true;
+  return facts;
+}
+
+/// Of all functions of a variant what `timeOf` says of one.
+template <typename TimeOf>
+VariantTime timesBy(const TimedVariant &timed, const Hardware &hardware,
+                    const Profile &profile, const TimeOf &timeOf) {
+  const auto &[plan, variant, facts, planned] = timed;
+  const auto time = [&, &plan = plan](const Function &function,
+                                      const FunctionFacts &facts,
+                                      const PlannedFunction &planned,
+                                      bool backward, bool redone = false) {
+    FunctionClock clock(plan, function, facts, planned, hardware, profile,
                         backward, redone);
-    switch (part) {
-    case LayerPart::Core: return clock.core();
-    case LayerPart::Ops: return clock.ops();
-    case LayerPart::Moves: return clock.moves();
-    }
-    return FunctionTime();
+    return timeOf(clock);
   };
-  return {time(variant.forward, planned.forward, false, false),
-          time(variant.dataGrad, planned.dataGrad, true, false),
-          time(variant.weightGrad, planned.weightGrad, true, false),
+  return {time(variant.forward, facts.forward, planned.forward, false),
+          time(variant.dataGrad, facts.dataGrad, planned.dataGrad, true),
+          time(variant.weightGrad, facts.weightGrad, planned.weightGrad, true),
           profile.redoneLabels.empty()
               ? FunctionTime()
-              : time(variant.forward, planned.forward, false, true)};
+              : time(variant.forward, facts.forward, planned.forward, false,
+                     true)};
+}
+
+} // namespace
+
+VariantFacts factsOf(const KindVariant &variant) {
+  return {factsOf(variant.forward), factsOf(variant.dataGrad),
+          factsOf(variant.weightGrad)};
+}
+
+VariantTime timesOf(const TimedVariant &timed, const Hardware &hardware,
+                    const Profile &profile, LayerPart part) {
+  return timesBy(timed, hardware, profile,
+                 [&](FunctionClock &clock) { return clock.of(part); });
+}
+
+VariantTime leastExpertTimes(const TimedVariant &timed,
+                             const Hardware &hardware, const Profile &profile) {
+  return timesBy(timed, hardware, profile, [](FunctionClock &clock) {
+    return clock.leastOfExperts();
+  });
 }
 
 } // namespace shardwright::cost

@@ -29,17 +29,42 @@ struct VariantTime {
 };
 
 /// Attention with what cp moves for it, and ops that see whole sequences (the
-/// load of experts by sequence); all other ops; all other collectives. Ops
-/// depend on how many tokens a rank has, not on how many sequences and which
-/// parts of them these are, nor on where other ranks are.
-enum class LayerPart { Core, Ops, Moves };
-inline constexpr LayerPart layerParts[] = {LayerPart::Ops, LayerPart::Moves,
-                                           LayerPart::Core};
-/// Whether an op of `function` belongs to Core.
-bool isOfCore(const Function &function, const Op &op);
-VariantTime timesOf(const Plan &plan, const KindVariant &variant,
-                    const PlannedVariant &planned, const Hardware &hardware,
+/// load of experts by sequence); ops of experts and of their router; all other
+/// ops; all other collectives. Ops depend on how many tokens a rank has, not on
+/// how many sequences and which parts of them these are, nor on where other ranks
+/// are; and only those of experts depend on where experts live.
+enum class LayerPart { Core, Ops, Experts, Moves };
+inline constexpr LayerPart layerParts[] = {LayerPart::Ops, LayerPart::Experts,
+                                           LayerPart::Moves, LayerPart::Core};
+/// The part of an op of `function`: not Moves.
+LayerPart partOf(const Function &function, const Op &op);
+
+/// What of a function no plan changes; by value, but parts by op.
+struct FunctionFacts {
+  std::vector<int> producer; ///< op, or -1
+  std::vector<int> uses;     ///< by ops
+  std::vector<bool> returned;
+  std::vector<LayerPart> parts;
+  int64_t choices = 1; ///< copies of a token that its rows are
+};
+struct VariantFacts {
+  FunctionFacts forward, dataGrad, weightGrad;
+};
+VariantFacts factsOf(const KindVariant &variant);
+
+/// A variant with its facts, under a plan.
+struct TimedVariant {
+  const Plan &plan;
+  const KindVariant &variant;
+  const VariantFacts &facts;
+  const PlannedVariant &planned;
+};
+VariantTime timesOf(const TimedVariant &timed, const Hardware &hardware,
                     const Profile &profile, LayerPart part);
+
+/// No plan that differs only in where experts live takes less for their ops.
+VariantTime leastExpertTimes(const TimedVariant &timed,
+                             const Hardware &hardware, const Profile &profile);
 
 /// Whether recomputation under `policy` runs all of the forward pass again, as
 /// Recompute::None has it.

@@ -20,7 +20,11 @@ NarrowRate narrowRate(const Device &device, Narrow narrow) {
   return {};
 }
 
-GemmShape gemmShapeOf(const IterationSpace &space) {
+namespace {
+
+/// The product of `space` with factor i as large as `sizeOf(i)`.
+template <typename SizeOf>
+GemmShape shapeOf(const IterationSpace &space, const SizeOf &sizeOf) {
   assert(space.operands.size() >= 2 && !space.results.empty() &&
          "a product has two operands and a result");
   GemmShape shape;
@@ -29,7 +33,7 @@ GemmShape gemmShapeOf(const IterationSpace &space) {
   };
   for (size_t i = 0; i < space.factors.size(); ++i) {
     const int factor = static_cast<int>(i);
-    const int64_t size = space.factors[i].size;
+    const int64_t size = sizeOf(space.factors[i]);
     if (!uses(space.results[0], factor))
       shape.k *= size;
     else if (!uses(space.operands[1], factor))
@@ -42,20 +46,27 @@ GemmShape gemmShapeOf(const IterationSpace &space) {
   return shape;
 }
 
+} // namespace
+
+GemmShape gemmShapeOf(const IterationSpace &space) {
+  return shapeOf(space, [](const Factor &factor) { return factor.size; });
+}
+
 GemmShape groupedShapeOf(const IterationSpace &space, double busiest) {
-  IterationSpace one = space; // the product of one expert
   int64_t experts = 1;
-  for (Factor &factor : one.factors)
-    if (factor.role == Role::Experts) {
+  for (const Factor &factor : space.factors)
+    if (factor.role == Role::Experts)
       experts = factor.size;
-      factor.size = 1;
-    }
-  for (Factor &factor : one.factors)
+  // The product of one expert.
+  GemmShape shape = shapeOf(space, [&](const Factor &factor) -> int64_t {
+    if (factor.role == Role::Experts)
+      return 1;
     if (factor.role == Role::Rows)
-      factor.size = static_cast<int64_t>(
+      return static_cast<int64_t>(
           std::ceil(busiest * static_cast<double>(factor.size) /
                     static_cast<double>(experts)));
-  GemmShape shape = gemmShapeOf(one);
+    return factor.size;
+  });
   shape.batch = checkedMul(shape.batch, experts);
   return shape;
 }
@@ -99,6 +110,21 @@ Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
       best = time;
   }
   return Seconds(best);
+}
+
+Seconds leastGemmTime(const Device &device, double flops, DType dtype,
+                      bool accumulates, const NarrowRate *narrow) {
+  const GemmCurve &curve = device.gemm;
+  double tile = 0;
+  for (const GemmTile &each : curve.tiles)
+    tile = std::max(tile, each.fraction);
+  double depth = 1 / curve.powerFraction;
+  if (narrow != nullptr)
+    depth = std::min(depth, std::max(1 / narrow->speedup,
+                                     depth / narrow->perEnergy));
+  return Seconds(flops * depth /
+                 (arithmeticRate(device, dtype) * curve.sustainedFraction *
+                  (accumulates ? curve.accumulateFraction : 1) * tile));
 }
 
 Seconds memoryTime(const Device &device, KernelClass kernel, Bytes bytes) {

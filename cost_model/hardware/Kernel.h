@@ -50,6 +50,11 @@ Seconds gemmComputeTime(const Device &device, const GemmShape &shape,
                         DType dtype, bool accumulates = false,
                         const NarrowRate *narrow = nullptr);
 
+/// No product of `flops` takes less arithmetic time, whatever its shape: what is
+/// left of gemmComputeTime without padding, waves and prologue.
+Seconds leastGemmTime(const Device &device, double flops, DType dtype,
+                      bool accumulates, const NarrowRate *narrow);
+
 /// Time to stream `bytes` by kernels of a class.
 Seconds memoryTime(const Device &device, KernelClass kernel, Bytes bytes);
 

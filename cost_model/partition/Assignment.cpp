@@ -166,9 +166,12 @@ Bytes localBytes(const Plan &plan, const Value &value,
   int64_t bytes = byteWidth(plan.dtypes.of(value.precision));
   for (size_t i = 0; i < value.dims.size(); ++i) {
     int64_t size = plannedSize(plan, value.dims[i].role, value.dims[i].size);
-    int64_t shards = degree(plan, encoding.dims[i]);
-    assert(size % shards == 0 && "a legal plan divides every dim evenly");
-    bytes = checkedMul(bytes, size / shards);
+    if (!encoding.dims[i].empty()) { // division is slow, and this is asked most
+      const int64_t shards = degree(plan, encoding.dims[i]);
+      assert(size % shards == 0 && "a legal plan divides every dim evenly");
+      size /= shards;
+    }
+    bytes = checkedMul(bytes, size);
   }
   return Bytes(bytes);
 }

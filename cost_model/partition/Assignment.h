@@ -109,6 +109,7 @@ struct PlannedFunction {
     std::vector<int> before;
   };
   std::vector<ValuePlan> values;
+  std::vector<ValueId> resharded; ///< values with reshards, ascending
   /// Encodings of the function's results, in order.
   std::vector<Encoding> results;
 };

@@ -349,6 +349,10 @@ private:
   void placeSteps(ValueId value) {
     PlannedFunction::ValuePlan &valuePlan = out.values[value];
     const std::vector<ReshardStep> &steps = valuePlan.reshards.steps;
+    if (!steps.empty())
+      out.resharded.insert(std::upper_bound(out.resharded.begin(),
+                                            out.resharded.end(), value),
+                           value);
     const int end = static_cast<int>(function.ops.size());
     std::vector<int> firstUse(steps.size() + 1, end);
     for (const auto &use : valuePlan.uses)

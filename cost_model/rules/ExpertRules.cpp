@@ -5,10 +5,6 @@
 
 namespace shardwright::cost {
 
-namespace {
-
-/// Distinct widths of feed-forward parameters, ascending: of routed experts, or
-/// of all others.
 std::vector<int64_t> ffnWidths(const Program &program, bool experts) {
   std::vector<int64_t> widths;
   if (!experts && program.experts == 0)
@@ -23,8 +19,6 @@ std::vector<int64_t> ffnWidths(const Program &program, bool experts) {
   widths.erase(std::unique(widths.begin(), widths.end()), widths.end());
   return widths;
 }
-
-} // namespace
 
 void checkFfn(RuleCheck &check) {
   for (int64_t width : ffnWidths(check.program, /*experts=*/false))

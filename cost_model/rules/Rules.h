@@ -60,6 +60,10 @@ FailureKind worstKind(const std::vector<Violation> &violations);
 /// Divisors of n >= 1, ascending.
 std::vector<int64_t> divisors(int64_t n);
 
+/// Distinct widths of feed-forward parameters, ascending: of routed experts, or
+/// of all others.
+std::vector<int64_t> ffnWidths(const Program &program, bool experts);
+
 } // namespace shardwright::cost
 
 #endif // SHARDWRIGHT_COST_MODEL_RULES_RULES_H

@@ -29,18 +29,16 @@ std::vector<Candidate> Family::meshes() const {
   return result;
 }
 
-/// The mesh with every expert parallelism. An expert is split (etp) only if
-/// the question asks for it.
+/// The mesh with every expert parallelism.
 void Family::addExperts(Candidate candidate, std::vector<Candidate> &result) const {
   candidate.sp = options.experts > 0 && candidate.tp > 1;
   const int64_t ranks = candidate.dp * candidate.cp * candidate.tp;
-  const Range &split = options.ranges[static_cast<int>(Field::Etp)];
   for (int64_t etp : divisors(ranks)) {
-    if (etp > 1 && !(split.bounded() && split.contains(etp)))
+    if (!allows(Field::Etp, etp) || options.expertFfn % etp != 0)
       continue;
     for (int64_t ep : divisors(ranks / etp)) {
       if ((ep > 1 && (options.experts == 0 || options.experts % ep != 0)) ||
-          !allows(Field::Ep, ep) || !allows(Field::Etp, etp))
+          !allows(Field::Ep, ep))
         continue;
       candidate.ep = ep;
       candidate.etp = etp;
@@ -235,7 +233,7 @@ int64_t Family::leaves(const Part &part) const {
     return shape.leaves;
   case Depth::Batch: {
     const auto [entry, inserted] = leavesOfBatch.try_emplace(
-        {c.dp, c.cp, c.pp, c.ep * c.etp, c.microBatch}, 0);
+        {c.dp, c.cp, c.pp, c.ep * c.etp > 1, c.microBatch}, 0);
     if (inserted)
       for (const Candidate &state : states(c))
         entry->second += leaves({state, Depth::State, -1});

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 namespace shardwright::cost {
@@ -30,6 +31,17 @@ std::vector<Recompute> searchedPolicies(const Program &program) {
                     }))
       policies.push_back(policy);
   return policies;
+}
+
+void setModel(SearchOptions &options, const Program &program) {
+  options.layers = program.layers;
+  options.experts = program.experts;
+  options.policies = searchedPolicies(program);
+  if (program.experts == 0)
+    return;
+  options.expertFfn = 0;
+  for (int64_t width : ffnWidths(program, /*experts=*/true))
+    options.expertFfn = std::gcd(options.expertFfn, width);
 }
 
 class ProgramEstimator::State {
@@ -260,8 +272,7 @@ Seconds ProgramEstimator::lowerBound(const Candidate &candidate,
 
 Seconds ProgramEstimator::roughBound(const Candidate &candidate,
                                      Rough rough) const {
-  return Seconds(
-      state->bounds.roughTime(candidate, rough == Rough::Layers));
+  return Seconds(state->bounds.roughTime(candidate, rough));
 }
 
 SplitBox ProgramEstimator::box(const Candidate &candidate,

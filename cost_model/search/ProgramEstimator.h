@@ -16,6 +16,9 @@ namespace shardwright::cost {
 /// Policies that every repeated layer of `program` has a variant for.
 std::vector<Recompute> searchedPolicies(const Program &program);
 
+/// What a search has to know of a model.
+void setModel(SearchOptions &options, const Program &program);
+
 /// One question: a program on a cluster under a profile. The arguments outlive
 /// the estimator. Not for several threads at once: another() shares what it learns.
 class ProgramEstimator : public Estimator {

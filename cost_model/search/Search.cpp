@@ -27,54 +27,6 @@ bool RankedPlan::before(const RankedPlan &other) const {
 
 namespace {
 
-/// A mesh of the question with its legal batches.
-struct LegalMesh {
-  Candidate mesh;
-  std::vector<Candidate> batches;
-  std::vector<Violation> violations; ///< if there are no batches
-  int64_t leaves = 0, illegal = 0;
-};
-
-std::vector<LegalMesh> legalMeshes(const Estimator &estimator,
-                                   const Family &family) {
-  std::vector<LegalMesh> result;
-  for (const Candidate &mesh : family.meshes()) {
-    LegalMesh legal{mesh, {}, estimator.check(mesh, Depth::Mesh), 0, 0};
-    if (!legal.violations.empty()) {
-      for (const Candidate &batch : family.batches(mesh))
-        legal.illegal += family.leaves(batch, Depth::Batch);
-    } else {
-      // Batches that differ in microBatch alone break the same rules, unless
-      // their tokens have to fill the tiles of narrow products.
-      bool known = false, lawful = false;
-      Candidate last;
-      for (const Candidate &batch : family.batches(mesh)) {
-        if (batch.products.value_or(Narrow::None) == Narrow::None)
-          last.microBatch = batch.microBatch;
-        if (!known || batch != last) {
-          std::vector<Violation> violations =
-              estimator.check(batch, Depth::Batch);
-          lawful = violations.empty();
-          if (legal.violations.empty())
-            legal.violations = std::move(violations);
-          known = true;
-          last = batch;
-        }
-        if (!lawful) {
-          legal.illegal += family.leaves(batch, Depth::Batch);
-          continue;
-        }
-        legal.batches.push_back(batch);
-        legal.leaves += family.leaves(batch, Depth::Batch);
-      }
-      if (!legal.batches.empty())
-        legal.violations.clear();
-    }
-    result.push_back(std::move(legal));
-  }
-  return result;
-}
-
 /// What is learnt of a mesh during the search.
 struct FamilyRecord {
   double bound = std::numeric_limits<double>::infinity(); ///< of pruned parts
@@ -86,13 +38,13 @@ class BranchAndBound {
 public:
   BranchAndBound(const Estimator &estimator, const SearchOptions &options)
       : estimator(estimator), options(options), family(options),
-        meshes(legalMeshes(estimator, family)), records(meshes.size()),
+        meshes(estimator, family), records(meshes.size()),
         incumbents({}, options),
         crew(static_cast<size_t>(std::max(1, options.threads))) {
     for (int i = 0; i < std::max(1, options.threads); ++i) {
       if (i > 0)
         others.push_back(estimator.another());
-      workers.emplace_back(i > 0 ? *others.back() : estimator, options);
+      workers.emplace_back(i > 0 ? *others.back() : estimator, options, meshes);
     }
   }
 
@@ -121,13 +73,11 @@ public:
 
 private:
   void addRoots() {
-    std::vector<Node> roots;
     for (size_t i = 0; i < meshes.size(); ++i) {
       result.counters.considered += meshes[i].leaves;
       result.counters.illegal += meshes[i].illegal;
-      for (const Candidate &batch : meshes[i].batches)
-        roots.push_back({0, {batch, Depth::Batch, -1}, i, Rough::Ops});
     }
+    std::vector<Node> roots = std::move(meshes.roots);
     const size_t some = 4096; // between questions whether to stop
     for (size_t from = 0; from < roots.size(); from += some) {
       if (from > 0 && options.stop && options.stop())
@@ -135,14 +85,14 @@ private:
       crew.each(std::min(some, roots.size() - from),
                 [&](size_t thread, size_t i) {
                   Node &root = roots[from + i];
-                  root.bound = workers[thread].rootBound(root.part.candidate);
+                  root.bound = workers[thread].rootBound(root);
                 });
     }
     // Those that cannot fit have no bound.
     std::erase_if(roots, [&](const Node &root) {
       const bool unfit = root.bound == std::numeric_limits<double>::infinity();
       if (unfit)
-        result.counters.unfit += family.leaves(root.part);
+        result.counters.unfit += left(family, root);
       return unfit;
     });
     queue.fill(std::move(roots));
@@ -153,7 +103,12 @@ private:
   }
   void prune(const Node &node) {
     result.counters.pruned += left(family, node);
-    records[node.family].bound = std::min(records[node.family].bound, node.bound);
+    const size_t end = node.rough == Rough::Experts
+                           ? meshes.endOfGroup(node.family)
+                           : node.family + 1;
+    for (size_t i = node.family; i < end; ++i)
+      if (!meshes[i].lawful.empty())
+        records[i].bound = std::min(records[i].bound, node.bound);
   }
 
   void workOn(const std::vector<Node> &round) {
@@ -243,7 +198,7 @@ private:
                               mesh.mesh.pp,   mesh.leaves,  mesh.violations,
                               Seconds(),      {},           {},
                               mesh.mesh.ep,   mesh.mesh.etp, mesh.mesh.cp};
-      if (mesh.batches.empty()) {
+      if (mesh.lawful.empty()) {
         if (mesh.violations.empty()) // the question's own ranges left nothing
           continue;
         rejected.reject = Reject::Rule;
@@ -263,10 +218,10 @@ private:
   const Estimator &estimator;
   const SearchOptions &options;
   Family family;
+  Meshes meshes;
+  std::vector<FamilyRecord> records;
   std::vector<std::unique_ptr<Estimator>> others; ///< of the other threads
   std::vector<Worker> workers;
-  std::vector<LegalMesh> meshes;
-  std::vector<FamilyRecord> records;
   Incumbents incumbents;
   Crew crew;
   NodeQueue queue;
@@ -280,11 +235,13 @@ public:
       : estimator(estimator), options(options), family(options) {}
 
   std::optional<RankedPlan> run() {
-    for (const LegalMesh &mesh : legalMeshes(estimator, family))
-      for (const Candidate &batch : mesh.batches) {
+    const Meshes meshes(estimator, family);
+    for (size_t i = 0; i < meshes.size(); ++i)
+      for (const Candidate &batch : family.batches(meshes[i].mesh)) {
         if (options.stop && options.stop())
           return std::nullopt;
-        visit({batch, Depth::Batch, -1});
+        if (meshes.isLawful(i, batch))
+          visit({batch, Depth::Batch, -1});
       }
     if (!best)
       return std::nullopt;

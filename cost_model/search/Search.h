@@ -21,11 +21,6 @@
 
 namespace shardwright::cost {
 
-/// What a rough bound knows: of layers what they compute, which many more
-/// candidates have in common and all are asked for; or all that they take.
-enum class Rough { Ops, Layers };
-inline constexpr Rough roughs[] = {Rough::Ops, Rough::Layers};
-
 /// All that the search knows of a model on a machine.
 class Estimator {
 public:
@@ -72,6 +67,7 @@ struct SearchOptions {
   int64_t globalBatch = 1;  ///< sequences
   int64_t layers = 1;
   int64_t experts = 0; ///< of a layer; with them tp > 1 comes with sp
+  int64_t expertFfn = 1; ///< what etp has to divide
   std::vector<Recompute> policies = {Recompute::None};
   std::vector<int> zero = {0, 1}; ///< stages of ZeRO, ascending
   std::vector<int> zeroUnderPipeline = {0, 1};

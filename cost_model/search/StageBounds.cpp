@@ -50,6 +50,22 @@ StageBounds::StageBounds(const Program &program, const Hardware &hardware,
   for (size_t i = 0; i < program.kinds.size(); ++i)
     if (isRepeated(program.kinds[i]))
       layerKinds.push_back(static_cast<int>(i));
+  std::array<size_t, 2> counts{}; // of other kinds, and of those with experts
+  places.assign(program.kinds.size(), {false, 0});
+  std::vector<bool> known(program.kinds.size(), false);
+  for (const Run &run : program.stack) {
+    const auto kind = static_cast<size_t>(run.kind);
+    const std::vector<Parameter> &parameters = program.kinds[kind].parameters;
+    if (known[kind])
+      continue;
+    known[kind] = true;
+    const bool routed = std::any_of(
+        parameters.begin(), parameters.end(), [](const Parameter &parameter) {
+          return parameter.segment == Segment::Experts;
+        });
+    places[kind] = {routed, counts[routed]++};
+    routes = routes || routed;
+  }
   before.assign(layerKinds.size(), {0});
   for (const Run &run : program.stack) {
     const Kind &kind = program.kinds[static_cast<size_t>(run.kind)];

@@ -18,6 +18,12 @@
 
 namespace shardwright::cost {
 
+/// What a rough bound knows of layers, ascending; the less, the more candidates
+/// share it: wherever experts live; without what experts compute beyond the
+/// least, or, of models without any, without collectives; all that they take.
+enum class Rough { Experts, Part, Layers };
+inline constexpr Rough roughs[] = {Rough::Experts, Rough::Part, Rough::Layers};
+
 /// Most layers that the first, the last and an interior stage may hold.
 struct SplitBox {
   int64_t first = std::numeric_limits<int64_t>::max();
@@ -38,9 +44,8 @@ public:
 
   /// From the flops alone, before any layer is priced.
   double meshTime(const Candidate &c) const;
-  /// Of Depth::Batch: the mean rank under the cheapest policies, with
-  /// collectives or without. Most candidates share what it takes.
-  double roughTime(const Candidate &c, bool collectives);
+  /// Of Depth::Batch: the mean rank under the cheapest policies.
+  double roughTime(const Candidate &c, Rough rough);
   /// False only if embedding or head leaves no room; c of Depth::Batch.
   bool endsFit(const Candidate &c, double limit);
   /// Least time of any completion of `c` beyond `depth` (Batch .. Complete).
@@ -98,21 +103,27 @@ private:
     /// `beside`: a forward beside a backward hides the exchanges of both.
     Cost cost(bool beside) const;
   };
-  /// What all candidates share whose layers do the same.
+  /// Prices of some kinds, which all candidates share whose layers do the same.
   struct Row {
-    std::vector<std::array<Price, 3>> prices; ///< [kind][policy]
-    /// A microbatch in the whole model under the cheapest policies; [1]: beside.
+    std::vector<std::array<Price, 3>> prices; ///< [of these kinds][policy]
+    /// A microbatch in all their layers under the cheapest policies; [1]: beside.
     std::array<Cost, 2> total;
+  };
+  /// Kinds with experts, which ask where these live, and all others.
+  struct Rows {
+    const Row *routed, *others;
   };
   /// Bytes that a layer holds for one microbatch; [kind][policy].
   struct Held {
     double saved = 0, workspace = 0;
   };
-  using Holds = std::vector<std::array<Held, 3>>;
-  /// By what layers depend on; of `ops` and `ends`, by the little that these do.
+  using Holds = std::vector<std::array<Held, 3>>; ///< of some kinds, as Row
+  /// By what layers depend on; but what does not ask where experts live is under
+  /// ep = etp = 1, and ops and ends are under a plan that forgets its place.
   struct Tables {
-    SharedMap<std::tuple_size_v<LayersKey>, Row> rows;
-    SharedMap<std::tuple_size_v<LayersKey>, Holds> holds;
+    SharedMap<std::tuple_size_v<LayersKey>, Row> routed, others;
+    SharedMap<std::tuple_size_v<LayersKey>, std::array<Cost, 2>> leastRouted;
+    SharedMap<std::tuple_size_v<LayersKey>, Holds> routedHold, othersHold;
     SharedMap<std::tuple_size_v<LayersKey>, Cost> ops;
     SharedMap<std::tuple_size_v<LayersKey>, double> ends;
   };
@@ -132,8 +143,9 @@ private:
     Candidate key;
     bool known = false;
     Plan plan;
-    const Row *row = nullptr;
-    const Holds *holds = nullptr; ///< made when first asked for
+    Rows rows{nullptr, nullptr};
+    /// Of kinds with experts and of others, made when first asked for.
+    const Holds *routedHold = nullptr, *othersHold = nullptr;
     double border = 0, microbatches = 1;
     std::vector<Ownership> ownerships;
   };
@@ -142,10 +154,12 @@ private:
   const Site &site(const Candidate &c, Depth depth);
   /// `plan` with the fields of a Batch candidate and its gradients, no mesh.
   void setBatch(Plan &plan, const Candidate &c) const;
-  const Row &rowOf(const Plan &plan);
-  Cost leastOf(const Row &row, bool beside) const;
-  Row priced(const Plan &plan, bool collectives);
-  const Holds &holdsOf(Ground &ground);
+  const Row &routedRow(const Plan &plan);
+  const Row &othersRow(Plan &plan);
+  Row priced(const Plan &plan, bool routed, EstimateCache::Extent extent);
+  const Price &priceOf(const Rows &rows, int kind, Recompute policy) const;
+  void findHolds(Ground &ground);
+  Holds held(const Plan &plan, bool routed);
   Ground &groundOf(const Candidate &key);
   const Ownership &ownershipOf(Ground &ground, const Candidate &key);
   Cost costOf(const Price &price, const Ground &ground, const Ownership &own,
@@ -189,8 +203,11 @@ private:
   bool offloads = false; ///< some optimizer may live on the host
   bool chunked = false;  ///< some schedule lets a rank run several stages
   bool joined = true;    ///< in all, both gradients of a layer come together
+  bool routes = false;   ///< some kind has experts
   bool besides = false;  ///< some runs a forward beside a backward
   std::vector<int> layerKinds; ///< kinds of repeated layers
+  /// [kind]: whether it is in Rows::routed, and its place there or in others.
+  std::vector<std::pair<bool, size_t>> places;
   /// [k][i]: layers of layerKinds[k] among the first i of the model.
   std::vector<std::vector<int64_t>> before;
   double elements = 0, expertElements = 0; ///< that no stages share

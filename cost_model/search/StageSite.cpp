@@ -8,6 +8,7 @@
 #include "cost_model/search/StageBounds.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace shardwright::cost {
 
@@ -28,55 +29,78 @@ void StageBounds::setBatch(Plan &plan, const Candidate &c) const {
   setFields(program, plan, batch);
 }
 
-StageBounds::Row StageBounds::priced(const Plan &plan, bool collectives) {
-  Plan whole = plan;
-  setMesh(whole);
+StageBounds::Row StageBounds::priced(const Plan &plan, bool routed,
+                                     EstimateCache::Extent extent) {
+  static const std::vector<Recompute> none = {Recompute::None};
+  // Of the least nobody asks but for a total, and recomputation adds to that:
+  // what a forward pass then need not write is computed again.
+  const std::vector<Recompute> &asked =
+      extent == EstimateCache::Extent::Least ? none : policies;
   Row row;
-  row.prices.resize(program.kinds.size());
-  const auto priceOf = [&](int kind, Recompute policy) {
-    const LayerProfile layer = cache.priced(program, hardware, profile, whole,
-                                            kind, policy, collectives);
-    return Price{layer.forwardAll().count(),
-                 (layer.dataGradAll() + layer.weightGrad).count(),
-                 layer.forward.count(),
-                 (layer.dataGrad + layer.weightGrad).count(),
-                 layer.forwardExchange.count(),
-                 layer.backwardExchange.count()};
-  };
   for (const Run &run : program.stack) {
-    const size_t kind = static_cast<size_t>(run.kind);
-    std::array<Price, 3> &prices = row.prices[kind];
-    if (prices.front().forward > 0) // another run of the kind
+    const auto kind = static_cast<size_t>(run.kind);
+    const auto [isRouted, place] = places[kind];
+    if (isRouted != routed)
       continue;
-    prices.front() = priceOf(run.kind, Recompute::None);
-    if (isRepeated(program.kinds[kind]))
-      for (Recompute policy : policies)
-        if (policy != Recompute::None)
-          prices[static_cast<size_t>(policy)] = priceOf(run.kind, policy);
+    const bool repeated = isRepeated(program.kinds[kind]);
+    if (place == row.prices.size()) { // the kind's first run
+      const std::array<LayerProfile, 3> layers =
+          cache.priced(program, hardware, profile, plan, run.kind,
+                       repeated ? asked : none, extent);
+      std::array<Price, 3> &prices = row.prices.emplace_back();
+      for (Recompute policy : repeated ? asked : none) {
+        const LayerProfile &layer = layers[static_cast<size_t>(policy)];
+        prices[static_cast<size_t>(policy)] = {
+            layer.forwardAll().count(),
+            (layer.dataGradAll() + layer.weightGrad).count(),
+            layer.forward.count(),
+            (layer.dataGrad + layer.weightGrad).count(),
+            layer.forwardExchange.count(),
+            layer.backwardExchange.count()};
+      }
+    }
+    const std::array<Price, 3> &prices = row.prices[place];
+    for (bool beside : {false, true}) {
+      Cost least = prices.front().cost(beside);
+      if (repeated)
+        for (Recompute policy : asked)
+          least = Cost::least(
+              least, prices[static_cast<size_t>(policy)].cost(beside));
+      row.total[beside].add(least, static_cast<double>(run.count));
+    }
   }
-  row.total = {leastOf(row, false), leastOf(row, true)};
   return row;
 }
 
-/// A microbatch in the whole model under the cheapest policies.
-StageBounds::Cost StageBounds::leastOf(const Row &row, bool beside) const {
-  Cost total;
-  for (const Run &run : program.stack) {
-    const std::array<Price, 3> &prices =
-        row.prices[static_cast<size_t>(run.kind)];
-    Cost least = prices.front().cost(beside);
-    if (isRepeated(program.kinds[static_cast<size_t>(run.kind)]))
-      for (Recompute policy : policies)
-        least =
-            Cost::least(least, prices[static_cast<size_t>(policy)].cost(beside));
-    total.add(least, static_cast<double>(run.count));
-  }
-  return total;
+namespace {
+
+/// The key of layers that do not ask where experts live.
+LayersKey keyWithoutExperts(Plan &plan) {
+  const int64_t ep = std::exchange(plan.ep, 1), etp = std::exchange(plan.etp, 1);
+  const LayersKey key = EstimateCache::layersKey(plan);
+  plan.ep = ep;
+  plan.etp = etp;
+  return key;
 }
 
-const StageBounds::Row &StageBounds::rowOf(const Plan &plan) {
-  return tables->rows.of(EstimateCache::layersKey(plan),
-                         [&] { return priced(plan, true); });
+} // namespace
+
+const StageBounds::Row &StageBounds::routedRow(const Plan &plan) {
+  return tables->routed.of(EstimateCache::layersKey(plan), [&] {
+    return priced(plan, true, EstimateCache::Extent::All);
+  });
+}
+const StageBounds::Row &StageBounds::othersRow(Plan &plan) {
+  return tables->others.of(keyWithoutExperts(plan), [&] {
+    return priced(plan, false, EstimateCache::Extent::All);
+  });
+}
+
+const StageBounds::Price &StageBounds::priceOf(const Rows &rows, int kind,
+                                               Recompute policy) const {
+  const auto [routed, place] = places[static_cast<size_t>(kind)];
+  return (routed ? rows.routed : rows.others)
+      ->prices[place][static_cast<size_t>(policy)];
 }
 
 /// What a framework keeps at least of what the arena saves: what runs again it
@@ -94,23 +118,31 @@ double StageBounds::leastSaved(const Plan &plan, const LayerMemory &memory,
   return std::max(0.0, bytes);
 }
 
-const StageBounds::Holds &StageBounds::holdsOf(Ground &ground) {
-  if (ground.holds)
-    return *ground.holds;
-  ground.holds =
-      &tables->holds.of(EstimateCache::layersKey(ground.plan), [&] {
-        Holds holds(program.kinds.size());
-        for (int kind : layerKinds)
-          for (Recompute policy : policies) {
-            const LayerMemory &memory =
-                cache.memory(program, ground.plan, kind, policy);
-            holds[static_cast<size_t>(kind)][static_cast<size_t>(policy)] = {
-                leastSaved(ground.plan, memory, policy),
-                static_cast<double>(memory.workspace.count())};
-          }
-        return holds;
-      });
-  return *ground.holds;
+StageBounds::Holds StageBounds::held(const Plan &plan, bool routed) {
+  Holds holds;
+  for (size_t kind = 0; kind < places.size(); ++kind) {
+    if (places[kind].first != routed || !isRepeated(program.kinds[kind]))
+      continue;
+    holds.resize(std::max(holds.size(), places[kind].second + 1));
+    for (Recompute policy : policies) {
+      const LayerMemory &memory =
+          cache.memory(program, plan, static_cast<int>(kind), policy);
+      holds[places[kind].second][static_cast<size_t>(policy)] = {
+          leastSaved(plan, memory, policy),
+          static_cast<double>(memory.workspace.count())};
+    }
+  }
+  return holds;
+}
+
+void StageBounds::findHolds(Ground &ground) {
+  if (ground.routedHold)
+    return;
+  ground.routedHold =
+      &tables->routedHold.of(EstimateCache::layersKey(ground.plan),
+                             [&] { return held(ground.plan, true); });
+  ground.othersHold = &tables->othersHold.of(
+      keyWithoutExperts(ground.plan), [&] { return held(ground.plan, false); });
 }
 
 void StageBounds::setRanks(int64_t count) {
@@ -136,20 +168,30 @@ void forgetPlace(Plan &plan) {
 } // namespace
 
 /// Of all ranks some has at least the mean, of time as of compute.
-double StageBounds::roughTime(const Candidate &c, bool collectives) {
+double StageBounds::roughTime(const Candidate &c, Rough rough) {
   Candidate key = c;
   key.gradients = leastGradient;
+  if (rough == Rough::Experts)
+    key.ep = key.etp = 1;
   setBatch(scratch, key);
   setRanks(scratch.ranks());
   const double share = static_cast<double>(scratch.microbatches()) /
                        static_cast<double>(c.pp);
   Cost total;
-  if (collectives) {
-    total = rowOf(scratch).total[besides && c.pp > 1];
+  if (routes || rough == Rough::Layers) {
+    const std::array<Cost, 2> &routed =
+        rough == Rough::Layers
+            ? routedRow(scratch).total
+            : tables->leastRouted.of(EstimateCache::layersKey(scratch), [&] {
+                return priced(scratch, true, EstimateCache::Extent::Least).total;
+              });
+    total = routed[besides && c.pp > 1];
+    total.add(othersRow(scratch).total[besides && c.pp > 1], 1);
   } else {
     forgetPlace(scratch);
-    total = tables->ops.of(EstimateCache::layersKey(scratch),
-                           [&] { return priced(scratch, false).total[0]; });
+    total = tables->ops.of(EstimateCache::layersKey(scratch), [&] {
+      return priced(scratch, false, EstimateCache::Extent::Ops).total[0];
+    });
   }
   return share * (total.all() + excess * total.compute) + synchronization;
 }
@@ -207,7 +249,7 @@ StageBounds::Ground &StageBounds::groundOf(const Candidate &c) {
   setBatch(ground.plan, key);
   setMesh(ground.plan);
   setRanks(ground.plan.ranks());
-  ground.row = &rowOf(ground.plan);
+  ground.rows = {&routedRow(ground.plan), &othersRow(ground.plan)};
   ground.border = borderTime(program, hardware, profile, ground.plan).count();
   ground.microbatches = static_cast<double>(ground.plan.microbatches());
   return ground;
@@ -312,8 +354,7 @@ const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
   ground.plan.offloadOptimizer = key.offload;
   const StageClock clock(hardware, profile, ground.plan);
   const auto cost = [&](int kind, Recompute policy) {
-    const Price &price = ground.row->prices[static_cast<size_t>(kind)]
-                                           [static_cast<size_t>(policy)];
+    const Price &price = priceOf(ground.rows, kind, policy);
     return own ? costOf(price, ground, *own, clock, beside, kind)
                : price.cost(beside); // what else depends on ZeRO
   };
@@ -325,8 +366,10 @@ const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
     layer.plain = cost(kind, Recompute::None);
     layer.policy = layer.plain;
     if (depth == Depth::Policy) { // before, nothing asks what layers hold
+      findHolds(ground);
+      const auto [routed, place] = places[static_cast<size_t>(kind)];
       const std::array<Held, 3> &held =
-          holdsOf(ground)[static_cast<size_t>(kind)];
+          (*(routed ? ground.routedHold : ground.othersHold))[place];
       const Held &plain = held.front(),
                  &policy = held[static_cast<size_t>(key.recompute)];
       layer.policy = cost(kind, key.recompute);

@@ -15,48 +15,44 @@ Candidate layoutOf(Candidate candidate) {
   return candidate;
 }
 
-Node NodeQueue::take() {
-  std::pop_heap(heap.begin(), heap.end(), later());
-  const size_t place = heap.back().place;
-  heap.pop_back();
-  unused.push_back(place);
-  return std::move(nodes[place]);
-}
-
-void NodeQueue::push(Node node) {
-  const double bound = node.bound;
-  size_t place = nodes.size();
-  if (unused.empty()) {
-    nodes.push_back(std::move(node));
-  } else {
-    place = unused.back();
-    unused.pop_back();
-    nodes[place] = std::move(node);
+double Worker::rootBound(const Node &root) const {
+  const Candidate &batch = root.part.candidate;
+  const bool group = root.rough == Rough::Experts;
+  Candidate least = batch;
+  if (group) { // of its meshes; on all ranks there is least of an expert on each
+    least.ep = batch.dp * batch.cp * batch.tp;
+    least.etp = 1;
   }
-  heap.push_back({bound, place});
-  std::push_heap(heap.begin(), heap.end(), later());
-}
-
-void NodeQueue::fill(std::vector<Node> all) {
-  nodes = std::move(all);
-  for (size_t i = 0; i < nodes.size(); ++i)
-    heap.push_back({nodes[i].bound, i});
-  std::make_heap(heap.begin(), heap.end(), later());
-}
-
-double Worker::rootBound(const Candidate &batch) const {
-  if (!estimator.mayFit(batch, Depth::Batch, options.memoryLimit))
+  if (!estimator.mayFit(least, Depth::Batch, options.memoryLimit))
     return kInfinity;
   return std::max(estimator.lowerBound(batch, Depth::Mesh).count(),
-                  estimator.roughBound(batch, Rough::Ops).count()) *
+                  estimator.roughBound(batch, *root.rough).count()) *
          (1 - roundingSlack);
+}
+
+/// The batch of a group at each of its meshes.
+void Worker::part(const Node &group) {
+  const size_t end = meshes.endOfGroup(group.family);
+  for (size_t i = group.family; i < end; ++i) {
+    Node root{0, group.part, i, Rough::Part};
+    root.part.candidate = meshes.at(i, group.part.candidate);
+    if (!meshes.isLawful(i, root.part.candidate))
+      continue;
+    root.bound = std::max(group.bound, rootBound(root));
+    if (root.bound == kInfinity)
+      outcome.unfit += left(family, root);
+    else // pruned where it is known of which mesh it is
+      outcome.open.push_back(std::move(root));
+  }
 }
 
 Outcome Worker::work(const Node &node, Incumbents incumbents) {
   outcome = Outcome();
   known = std::move(incumbents);
   const Part &part = node.part;
-  if (node.rough == Rough::Ops) {
+  if (node.rough == Rough::Experts) {
+    this->part(node);
+  } else if (node.rough == Rough::Part) {
     Node next = node;
     next.rough = Rough::Layers;
     next.bound = std::max(

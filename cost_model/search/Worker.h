@@ -7,8 +7,7 @@
 #ifndef SHARDWRIGHT_COST_MODEL_SEARCH_WORKER_H
 #define SHARDWRIGHT_COST_MODEL_SEARCH_WORKER_H
 
-#include "cost_model/search/Family.h"
-#include "cost_model/search/Search.h"
+#include "cost_model/search/Meshes.h"
 
 #include <limits>
 #include <utility>
@@ -22,53 +21,6 @@ inline constexpr double roundingSlack = 1e-9;
 
 /// What SearchOptions::distinct compares.
 Candidate layoutOf(Candidate candidate);
-
-struct Node {
-  double bound;
-  Part part;
-  size_t family; ///< index of its mesh
-  /// Roots wait under rough bounds first.
-  std::optional<Rough> rough = std::nullopt;
-  /// Of a policy: how many of its splits were looked at, all whose own bound is
-  /// less than settledBelow.
-  int64_t settled = 0;
-  double settledBelow = 0;
-};
-/// Nodes by bound, the smallest first; of equals the deeper, then by the
-/// candidate's order. Nodes are large and stay where they are: the heap holds
-/// their places.
-class NodeQueue {
-public:
-  bool empty() const { return heap.empty(); }
-  const Node &top() const { return nodes[heap.front().place]; }
-  Node take();
-  void push(Node node);
-  /// Of an empty queue.
-  void fill(std::vector<Node> all);
-
-private:
-  struct Entry {
-    double bound;
-    size_t place;
-  };
-  auto later() const {
-    return [this](const Entry &a, const Entry &b) {
-      if (a.bound != b.bound)
-        return a.bound > b.bound;
-      const Part &one = nodes[a.place].part, &other = nodes[b.place].part;
-      if (one.depth != other.depth)
-        return one.depth < other.depth;
-      return one.candidate > other.candidate;
-    };
-  }
-  std::vector<Node> nodes;
-  std::vector<size_t> unused; ///< places
-  std::vector<Entry> heap;
-};
-/// Complete candidates under a node that were not looked at.
-inline int64_t left(const Family &family, const Node &node) {
-  return family.leaves(node.part) - node.settled;
-}
 
 /// The times that a part has to beat. Taken between rounds, so that a round
 /// does not depend on the order in which its parts are worked on.
@@ -131,14 +83,17 @@ struct Outcome {
 /// Works on parts, with an estimator of its own; one for each thread.
 class Worker {
 public:
-  Worker(const Estimator &estimator, const SearchOptions &options)
-      : estimator(estimator), options(options), family(options) {}
+  Worker(const Estimator &estimator, const SearchOptions &options,
+         const Meshes &meshes)
+      : estimator(estimator), options(options), meshes(meshes),
+        family(options) {}
 
   Outcome work(const Node &node, Incumbents incumbents);
   /// The bound under which a root waits; infinity if nothing of it fits.
-  double rootBound(const Candidate &batch) const;
+  double rootBound(const Node &root) const;
 
 private:
+  void part(const Node &group);
   bool fits(Part part);
   void expand(const Part &state, const Node &parent);
   void raise(Part &range);
@@ -160,6 +115,7 @@ private:
 
   const Estimator &estimator;
   const SearchOptions &options;
+  const Meshes &meshes;
   Family family;
   Incumbents known{{}, SearchOptions()};
   Outcome outcome;

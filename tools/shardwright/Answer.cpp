@@ -336,9 +336,7 @@ bool answer(Question &question, const QuestionFlags &flags,
       !parseObjectives(search, answer.objective, failure) ||
       !checkPossible(question, common, search.constraints.text(), failure))
     return false;
-  common.layers = program.layers;
-  common.experts = program.experts;
-  common.policies = searchedPolicies(program);
+  setModel(common, program);
   common.products = question.products;
   if (common.products.empty() &&
       question.base.dtypes.products != Narrow::None)

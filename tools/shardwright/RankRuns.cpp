@@ -45,9 +45,7 @@ RankedRun rankRun(const ValidationRow &row, const Program &program,
     options.products = {plan.dtypes.products};
   options.gpus = plan.ranks();
   options.globalBatch = plan.globalBatch;
-  options.layers = program.layers;
-  options.experts = program.experts;
-  options.policies = searchedPolicies(program);
+  setModel(options, program);
   options.memoryLimit = input.hardware.device.usable;
   options.threads = threads;
   const ProgramEstimator estimator(program, input.hardware, input.profile, plan,

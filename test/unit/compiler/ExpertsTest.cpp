@@ -220,9 +220,7 @@ TEST_CASE("no completion of partial plans of experts beats its bounds") {
     SearchOptions options;
     options.gpus = 512;
     options.globalBatch = 1536;
-    options.layers = program.layers;
-    options.experts = program.experts;
-    options.policies = searchedPolicies(program);
+    setModel(options, program);
     allow(options, Framework::MegatronCore, hardware);
 
     Plan base;
@@ -271,9 +269,7 @@ TEST_CASE("the search over expert degrees agrees with brute force") {
   SearchOptions options;
   options.gpus = 8;
   options.globalBatch = 8;
-  options.layers = 4;
-  options.experts = 8;
-  options.policies = searchedPolicies(program);
+  setModel(options, program);
   options.top = 1;
   auto fix = [&](Field field, int64_t value) {
     options.ranges[static_cast<int>(field)] = {value, value};
@@ -292,27 +288,29 @@ TEST_CASE("the search over expert degrees agrees with brute force") {
       if (pp > 4)
         continue;
       const int64_t dp = 8 / tp / pp;
+      Candidate c;
+      c.dp = dp;
+      c.tp = tp;
+      c.pp = pp;
+      c.sp = tp > 1;
       for (int64_t ep : divisors(dp * tp))
-        for (int64_t micro : divisors(8 / dp))
-          for (int zero = 0; zero <= (dp > 1 ? 1 : 0); ++zero)
-            for (Recompute policy : options.policies)
-              for (const Split &split : splits(4, pp, {})) {
-                Candidate c;
-                c.dp = dp;
-                c.tp = tp;
-                c.pp = pp;
-                c.ep = ep;
-                c.sp = tp > 1;
-                c.microBatch = micro;
-                c.zero = zero;
-                c.recompute = policy;
-                c.firstLayers = split.first;
-                c.lastLayers = split.last;
-                if (!estimator.check(c, Depth::Complete).empty())
-                  continue;
-                all.push_back({estimator.estimate(c).stepTime.count(),
-                               estimator.memory(c), c});
-              }
+        for (int64_t etp : divisors(dp * tp / ep))
+          for (int64_t micro : divisors(8 / dp))
+            for (int zero = 0; zero <= (dp > 1 ? 1 : 0); ++zero)
+              for (Recompute policy : options.policies)
+                for (const Split &split : splits(4, pp, {})) {
+                  c.ep = ep;
+                  c.etp = etp;
+                  c.microBatch = micro;
+                  c.zero = zero;
+                  c.recompute = policy;
+                  c.firstLayers = split.first;
+                  c.lastLayers = split.last;
+                  if (!estimator.check(c, Depth::Complete).empty())
+                    continue;
+                  all.push_back({estimator.estimate(c).stepTime.count(),
+                                 estimator.memory(c), c});
+                }
     }
   REQUIRE(all.size() > 100);
   for (int64_t percent : {100, 60, 30}) {

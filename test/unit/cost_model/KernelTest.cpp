@@ -3,6 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
+#include <random>
+
 using namespace shardwright::cost;
 using namespace shardwright::test;
 
@@ -34,6 +37,40 @@ TEST_CASE("the shape of a product follows from its factors") {
   space.operands = {{0, 1, 5}, {2, 3, 4, 5}};
   space.results = {{0, 1, 2, 3, 4}};
   CHECK(gemmShapeOf(space) == GemmShape{1, 14, 165, 13});
+}
+
+TEST_CASE("no product is faster than the least for its flops") {
+  std::mt19937 random(7);
+  for (const char *name : {"dgx-a100", "dgx-h100", "dgx-b200"}) {
+    Hardware hardware;
+    Failure failure;
+    REQUIRE(readHardware(shippedHardware(name), name, hardware, failure));
+    const Device &device = hardware.device;
+    double nearest = 0;
+    for (int i = 0; i < 3000; ++i) {
+      const auto any = [&](int most) {
+        return int64_t(1) + static_cast<int64_t>(std::exp2(
+                   std::uniform_real_distribution<double>(0, most)(random)));
+      };
+      const GemmShape shape{any(6), any(15), any(15), any(15)};
+      const auto kind = static_cast<Narrow>(random() % 5);
+      const NarrowRate narrow = narrowRate(device, kind);
+      const NarrowRate *rate = narrow.speedup > 0 ? &narrow : nullptr;
+      const bool accumulates = random() % 2 == 0;
+      const double time =
+          gemmComputeTime(device, shape, DType::BF16, accumulates, rate).count();
+      const double least =
+          leastGemmTime(device,
+                        2.0 * static_cast<double>(shape.batch * shape.m) *
+                            static_cast<double>(shape.n * shape.k),
+                        DType::BF16, accumulates, rate)
+              .count();
+      CAPTURE(name, shape.batch, shape.m, shape.n, shape.k);
+      REQUIRE(least <= time * (1 + 1e-12));
+      nearest = std::max(nearest, least / time);
+    }
+    CHECK(nearest > 0.95); // and some are nearly as fast
+  }
 }
 
 TEST_CASE("one wave of one tile, by hand") {
