@@ -249,7 +249,7 @@ case("unsupported_dtype", "compile", tiny, "--plan",
 case("not_compiled_yet", "compile", "mixtral.json", "--cluster", "host",
      "--gpus", "1", "--global-batch", "1", "--tp", "1", "-o", "a.out")
 tool = shutil.which("shardwright")
-case("no_linker", *compiled, "-o", "a.out", executable=tool, env={"PATH": "."})
+case("no_linker", *compiled, "-o", "a.out", executable=tool, env={**os.environ, "PATH": "."})
 os.makedirs("moved/bin")
 case("no_runtime", *compiled, "-o", "a.out",
      executable=shutil.copy(tool, "moved/bin/shardwright"))
