@@ -101,7 +101,8 @@ const FrameworkFacts &factsOf(Framework framework) {
       true,
       HostActivations::Never,
       // Without a mesh of experts, that of tp splits them.
-      ExpertTensor::TensorUnlessExperts};
+      ExpertTensor::TensorUnlessExperts,
+      false}; // shards of a DTensor may differ
   static const FrameworkFacts deepspeed = {
       "DeepSpeed 0.19.6 (edaa722)",
       "deepspeed/runtime/pipe/engine.py: \"ZeRO-2 and ZeRO-3 are incompatible "
@@ -126,7 +127,8 @@ const FrameworkFacts &factsOf(Framework framework) {
       {Narrow::None},
       true,
       HostActivations::Checkpoints,
-      ExpertTensor::OneOrTensor};
+      ExpertTensor::OneOrTensor,
+      false}; // the model's table as it is
   switch (framework) {
   case Framework::Native: return native;
   case Framework::MegatronCore: return megatron;

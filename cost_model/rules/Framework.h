@@ -56,6 +56,8 @@ struct FrameworkFacts {
   bool offloadsMaster = true; ///< to the host, beside the moments
   HostActivations activations = HostActivations::Never;
   ExpertTensor expertTensor = ExpertTensor::Any;
+  /// To a multiple of 128 * tp, as plans here are (paddedVocab).
+  bool padsVocabulary = true;
 };
 const FrameworkFacts &factsOf(Framework framework);
 

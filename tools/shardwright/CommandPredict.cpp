@@ -46,8 +46,15 @@ struct PredictOptions {
 };
 
 /// Things that are legal and that nobody wants.
-void warnOfPlan(const PredictOptions &options, const Plan &plan,
-                std::ostream &err) {
+void warnOfPlan(const PredictOptions &options, const Question &question,
+                const Plan &plan, std::ostream &err) {
+  const int64_t vocab = question.model.program.vocab,
+                padded = paddedVocab(vocab, plan.tp);
+  if (padded != vocab && !factsOf(question.framework).padsVocabulary)
+    note(std::string(name(question.framework)) + " leaves the vocabulary at " +
+             std::to_string(vocab) + "; priced with " + std::to_string(padded) +
+             ", fewer than 128 rows of a table more on a rank",
+         err);
   if (options.plan.sp && plan.tp == 1)
     warn("--sp shards the sequence over the tp ranks: with tp = 1 it does "
          "nothing",
@@ -221,7 +228,7 @@ ExitCode runPredict(const PredictOptions &options, Streams streams) {
       !parseConvention(options.mfuConvention, convention, failure) ||
       !choosePlan(options, question, plan, streams, failure))
     return report(failure, streams.err);
-  warnOfPlan(options, plan, streams.err);
+  warnOfPlan(options, question, plan, streams.err);
   for (const std::string &text : question.model.notes)
     note(text, streams.err);
   const Program &program = question.model.program;

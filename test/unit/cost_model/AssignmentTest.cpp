@@ -69,6 +69,15 @@ TEST_CASE("the vocabulary is padded to a multiple of 128 * tp") {
   CHECK(paddedVocab(49159, 2) == 49408);
   CHECK(paddedVocab(65535, 4) == 65536);
   CHECK(paddedVocab(151665, 8) == 152576);
+  // Frameworks that do not pad (FrameworkFacts::padsVocabulary): their fullest
+  // rank has ceil(vocab / tp) rows, ours at most 127 more.
+  for (int64_t vocab : {1, 32000, 32001, 49159, 65535, 128256, 151665, 262144})
+    for (int64_t tp : {1, 2, 3, 8, 16, 64}) {
+      const int64_t rows = paddedVocab(vocab, tp) / tp;
+      CHECK(paddedVocab(vocab, tp) % tp == 0);
+      CHECK(rows >= ceilDiv(vocab, tp));
+      CHECK(rows - ceilDiv(vocab, tp) < 128);
+    }
   Plan plan = planFor(smallLlama(), 1, 2, 4, false, 0, 3);
   CHECK(plannedSize(plan, Role::Batch, 1) == 6);
   CHECK(plannedSize(plan, Role::Vocab, 1000) == 1024);
