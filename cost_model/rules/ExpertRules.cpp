@@ -53,16 +53,14 @@ void checkExpertRanks(RuleCheck &check) {
   const int64_t experts = checkedMul(plan.ep, plan.etp);
   if (dense % experts == 0)
     return;
-  std::vector<std::string> legal;
+  std::vector<int64_t> legal;
   if (dense % plan.etp == 0)
-    legal = RuleCheck::texts(divisors(dense / plan.etp));
-  for (std::string &value : legal)
-    value = "ep = " + value;
-  check.fail("expected dp * cp * tp (" + std::to_string(dense) +
-                 ") to be a multiple of ep * etp, but got ep = " +
-                 std::to_string(plan.ep) +
-                 ", etp = " + std::to_string(plan.etp),
-             std::move(legal));
+    legal = divisors(dense / plan.etp);
+  check.failNear("expected dp * cp * tp (" + std::to_string(dense) +
+                     ") to be a multiple of ep * etp, but got ep = " +
+                     std::to_string(plan.ep) +
+                     ", etp = " + std::to_string(plan.etp),
+                 "ep", plan.ep, legal);
 }
 
 void checkNesting(RuleCheck &check) {

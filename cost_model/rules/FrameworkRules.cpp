@@ -172,12 +172,13 @@ void checkFrameworkKvHeads(RuleCheck &check) {
   if (factsOf(check.framework).replicatesKvHeads ||
       kvReplicasOf(check.program, tp) == 1)
     return;
-  check.fail("expected the number of key/value heads (" +
-                 std::to_string(kvHeads) + ") to be a multiple of tp under " +
-                 std::string(name(check.framework)) +
-                 ", which does not replicate heads, but got tp = " +
-                 std::to_string(tp),
-             RuleCheck::texts(divisors(kvHeads)));
+  check.failNear("expected the number of key/value heads (" +
+                     std::to_string(kvHeads) +
+                     ") to be a multiple of tp under " +
+                     std::string(name(check.framework)) +
+                     ", which does not replicate heads, but got tp = " +
+                     std::to_string(tp),
+                 "tp", tp, divisors(kvHeads));
 }
 
 } // namespace shardwright::cost

@@ -38,19 +38,19 @@ void checkNarrowExtents(RuleCheck &check) {
     if (size == 0 || size % ranks != 0 || size / ranks % multiple == 0 ||
         !said.insert(what).second)
       return;
-    std::vector<std::string> legal;
+    std::vector<int64_t> legal;
     if (!split.empty())
-      for (int64_t fewer = ranks - 1; fewer >= 1; --fewer)
-        if (ranks % fewer == 0 && size / fewer % multiple == 0)
-          legal.push_back(split + " = " + std::to_string(fewer));
-    check.fail("expected " + what + " of a rank to be a multiple of " +
-                   std::to_string(multiple) + " for products in " +
-                   std::string(name(plan.dtypes.products)) + ", but got " +
-                   std::to_string(size) +
-                   (ranks > 1 ? " / " + std::to_string(ranks) + " = " +
-                                    std::to_string(size / ranks)
-                              : ""),
-               std::move(legal));
+      for (int64_t fewer : divisors(ranks))
+        if (size / fewer % multiple == 0)
+          legal.push_back(fewer);
+    check.failNear("expected " + what + " of a rank to be a multiple of " +
+                       std::to_string(multiple) + " for products in " +
+                       std::string(name(plan.dtypes.products)) + ", but got " +
+                       std::to_string(size) +
+                       (ranks > 1 ? " / " + std::to_string(ranks) + " = " +
+                                        std::to_string(size / ranks)
+                                  : ""),
+                   split, ranks, legal);
   };
   int64_t tokens = 0;
   if (!__builtin_mul_overflow(plan.microBatch, program.sequence, &tokens))

@@ -8,6 +8,8 @@
 
 #include "cost_model/rules/Rules.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,9 +24,10 @@ public:
       : program(program), plan(plan), framework(framework), rule(rule),
         violations(violations) {}
 
-  void fail(std::string message, std::vector<std::string> legal = {}) {
+  void fail(std::string message, std::vector<std::string> legal = {},
+            const char *lead = "legal here") {
     if (!legal.empty()) {
-      message += "; legal here: ";
+      message += "; " + std::string(lead) + ": ";
       for (size_t i = 0; i < legal.size(); ++i)
         message += (i ? ", " : "") + legal[i];
     }
@@ -32,22 +35,37 @@ public:
                           std::move(legal), describe(rule).kind, rule});
   }
 
+  /// The same where `legal` are the values of the degree `name` that would do,
+  /// ascending: those nearest `given` are said.
+  void failNear(std::string message, const std::string &name, int64_t given,
+                const std::vector<int64_t> &legal) {
+    std::vector<std::string> texts;
+    for (int64_t value : nearby(legal, given))
+      texts.push_back(name + " = " + std::to_string(value));
+    fail(std::move(message), std::move(texts), "nearest legal");
+  }
+
+  /// Of `numbers`, ascending: up to two below `given` and two above it.
+  static std::vector<int64_t> nearby(const std::vector<int64_t> &numbers,
+                                     int64_t given) {
+    const auto below = std::lower_bound(numbers.begin(), numbers.end(), given);
+    const auto above = std::upper_bound(below, numbers.end(), given);
+    std::vector<int64_t> result(
+        below - std::min<std::ptrdiff_t>(2, below - numbers.begin()), below);
+    result.insert(result.end(), above,
+                  above + std::min<std::ptrdiff_t>(2, numbers.end() - above));
+    return result;
+  }
+
   /// `what` of `size` must be a multiple of the degree `name`.
   void divides(const std::string &what, int64_t size, const std::string &name,
                int64_t value) {
     if (size % value == 0)
       return;
-    fail("expected " + what + " (" + std::to_string(size) +
-             ") to be a multiple of " + name + ", but got " + name + " = " +
-             std::to_string(value),
-         texts(divisors(size)));
-  }
-
-  static std::vector<std::string> texts(const std::vector<int64_t> &numbers) {
-    std::vector<std::string> result;
-    for (int64_t number : numbers)
-      result.push_back(std::to_string(number));
-    return result;
+    failNear("expected " + what + " (" + std::to_string(size) +
+                 ") to be a multiple of " + name + ", but got " + name + " = " +
+                 std::to_string(value),
+             name, value, divisors(size));
   }
 
   const Program &program;
@@ -80,6 +98,7 @@ void checkFrameworkExperts(RuleCheck &check);
 // ContextRules.cpp: parts of a sequence.
 void checkContextSequence(RuleCheck &check);
 void checkContextHeads(RuleCheck &check);
+void checkContextRepeats(RuleCheck &check);
 void checkContextWindow(RuleCheck &check);
 
 // ExpertRules.cpp: widths, and degrees of experts.

@@ -108,10 +108,11 @@ void checkKvHeads(Check &check) {
     return;
   std::vector<int64_t> legal = divisors(check.program.heads);
   std::erase_if(legal, [&](int64_t degree) { return !fits(degree); });
-  check.fail("expected tp to divide the number of key/value heads (" +
-                 std::to_string(kvHeads) + ") or to be a multiple of it, but "
-                 "got tp = " + std::to_string(tp),
-             Check::texts(legal));
+  check.failNear("expected tp to divide the number of key/value heads (" +
+                     std::to_string(kvHeads) +
+                     ") or to be a multiple of it, but got tp = " +
+                     std::to_string(tp),
+                 "tp", tp, legal);
 }
 void checkKvReplicas(Check &check) {
   const Plan &plan = check.plan;
@@ -141,19 +142,15 @@ void checkBatch(Check &check) {
   if (!__builtin_mul_overflow(plan.dp, plan.microBatch, &group) &&
       plan.globalBatch >= group && plan.globalBatch % group == 0)
     return;
-  std::vector<std::string> legal;
-  for (int64_t micro : divisors(plan.globalBatch))
-    if (plan.globalBatch % plan.dp == 0 &&
-        (plan.globalBatch / plan.dp) % micro == 0)
-      legal.push_back("micro = " + std::to_string(micro));
-  if (legal.empty())
-    for (int64_t dp : divisors(plan.globalBatch))
-      legal.push_back("dp = " + std::to_string(dp));
-  check.fail("expected the global batch (" + std::to_string(plan.globalBatch) +
-                 ") to be a multiple of dp * micro, but got dp = " +
-                 std::to_string(plan.dp) +
-                 ", micro = " + std::to_string(plan.microBatch),
-             std::move(legal));
+  const std::string message =
+      "expected the global batch (" + std::to_string(plan.globalBatch) +
+      ") to be a multiple of dp * micro, but got dp = " +
+      std::to_string(plan.dp) + ", micro = " + std::to_string(plan.microBatch);
+  if (plan.globalBatch % plan.dp == 0)
+    check.failNear(message, "micro", plan.microBatch,
+                   divisors(plan.globalBatch / plan.dp));
+  else
+    check.failNear(message, "dp", plan.dp, divisors(plan.globalBatch));
 }
 
 void checkStageCount(Check &check) {
@@ -465,6 +462,7 @@ constexpr Entry table[] = {
     {Diag::tp_needs_sp, checkTensorNeedsSequence},
     {Diag::sequence_divisible_by_cp, checkContextSequence},
     {Diag::heads_divisible_by_cp, checkContextHeads},
+    {Diag::heads_repeated_for_cp, checkContextRepeats},
     {Diag::ring_sees_all, checkContextWindow},
     {Diag::cp_of_framework, checkFrameworkContext},
     {Diag::copies_of_framework, checkFrameworkCopies},

@@ -112,6 +112,12 @@ Failure whyNothing(const Question &question, const SearchAnswer &answer) {
              (answer.constraints.empty() ? std::string()
                                          : " under " + answer.constraints) +
              ":");
+  if (std::any_of(answer.result.rejected.begin(), answer.result.rejected.end(),
+                  [](const RejectedFamily &family) {
+                    return worstKind(family.violations) ==
+                           FailureKind::Unsupported;
+                  }))
+    failure.kind = FailureKind::Unsupported; // a valid one exists
   failure.messages.insert(failure.messages.end(), rules.begin(), rules.end());
   return failure;
 }

@@ -208,6 +208,9 @@ planned("sequence_divisible_by_cp",
 planned("heads_divisible_by_cp",
         changed(plan, parallel__cp=64, parallel__cp_kind="a2a",
                 parallel__zero=0, parallel__zero_axes=[]))
+flags("heads_repeated_for_cp", "--gpus", "16", "--cp", "16", "--cp-kind", "a2a",
+      "--global-batch", "16", "--runs-on", "deepspeed", cluster="dgx-h100",
+      model=f"{source}/examples/models/llama-3-8b")
 planned("schedule_fits", changed(plan, schedule__chunks=2))
 planned("reduce_equals_grad", changed(plan, dtypes__reduce="bf16"))
 unit = {

@@ -72,8 +72,8 @@ TEST_CASE("frameworks run what is in their code") {
         "expected the number of key/value heads (2) to be a multiple of tp "
         "under " +
             std::string(name(framework)) +
-            ", which does not replicate heads, but got tp = 4; legal here: 1, "
-            "2");
+            ", which does not replicate heads, but got tp = 4; nearest legal: "
+            "tp = 1, tp = 2");
   }
   // Without a pipeline all but native shard all.
   const Plan flat = planFor(program, 1, 4, 1, false, 3, 1, 4);
@@ -192,6 +192,39 @@ TEST_CASE("parts, copies, hosts, orders and types are those of a framework") {
   setMesh(both);
   CHECK(checkPlan(program, both, ModelCheck::NameOnly, Framework::DeepSpeed)
             .size() == 1);
+  // DeepSpeed repeats key/value heads, which is not priced; Megatron does not.
+  const Program grouped = smallLlama({.kvHeads = 2, .group = 4});
+  Plan ulysses = planFor(grouped, 1, 1, 1, false, 0, 1, 4);
+  ulysses.cpKind = CpKind::AllToAll;
+  const auto broken = [&](int64_t tp, int64_t cp, Framework framework) {
+    ulysses.tp = tp;
+    ulysses.cp = cp;
+    setMesh(ulysses);
+    const std::vector<Violation> violations =
+        checkPlan(grouped, ulysses, ModelCheck::NameOnly, framework);
+    REQUIRE(violations.size() <= 1);
+    return violations.empty() ? std::string() : violations[0].rule;
+  };
+  for (Framework framework : {Framework::Native, Framework::DeepSpeed}) {
+    CHECK(broken(1, 2, framework).empty());
+    CHECK(broken(1, 4, framework) == "heads_repeated_for_cp");
+    CHECK(worstKind(checkPlan(grouped, ulysses, ModelCheck::NameOnly,
+                              framework)) == FailureKind::Unsupported);
+  }
+  CHECK(broken(1, 4, Framework::MegatronCore) == "heads_divisible_by_cp");
+  CHECK(broken(2, 2, Framework::Native) == "heads_repeated_for_cp");
+  CHECK(broken(2, 2, Framework::DeepSpeed) == "heads_divisible_by_cp");
+  // Its parts of a sequence are one piece each.
+  Program odd = smallLlama({.sequence = 18, .kvHeads = 6, .group = 1});
+  Plan thirds = planFor(odd, 1, 1, 1, false, 0, 1, 4);
+  thirds.cp = 6;
+  thirds.cpKind = CpKind::AllToAll;
+  setMesh(thirds);
+  CHECK(checkPlan(odd, thirds, ModelCheck::NameOnly, Framework::DeepSpeed)
+            .empty());
+  CHECK(find(checkPlan(odd, thirds, ModelCheck::NameOnly,
+                       Framework::MegatronCore),
+             "sequence_divisible_by_cp"));
   // torchtitan wants 2 cp * tp.
   Plan titan = planFor(program, 1, 1, 4, true, 0, 1, 4);
   titan.cp = 4;

@@ -79,9 +79,9 @@ const std::vector<Case> &cases() {
          p.tp = 8;
          remesh(p);
        },
-       "attention heads (52) to be a multiple of tp, but got tp = 8; legal "
-       "here: 1, 2, 4, 13, 26, 52",
-       {"1", "2", "4", "13", "26", "52"}},
+       "attention heads (52) to be a multiple of tp, but got tp = 8; "
+       "nearest legal: tp = 2, tp = 4, tp = 13, tp = 26",
+       {"tp = 2", "tp = 4", "tp = 13", "tp = 26"}},
       {"kv_heads_divisible_by_tp",
        [](P m, Q) { m.kvHeads = 2; },
        [](P m, Q) {
@@ -91,7 +91,7 @@ const std::vector<Case> &cases() {
        "the number of key/value heads (6) or to be a multiple of it, but got "
        "tp "
        "= 4",
-       {"1", "2", "3", "6", "12", "24"}},
+       {"tp = 2", "tp = 3", "tp = 6", "tp = 12"}},
       {"kv_replicas_match",
        [](P m, Q p) {
          m.kvHeads = 2;
@@ -105,7 +105,7 @@ const std::vector<Case> &cases() {
        [](P m, Q) { m.ffn = 44; },
        [](P m, Q) { m.ffn = 45; },
        "feed-forward width (45)",
-       {"1", "3", "5", "9", "15", "45"}},
+       {"tp = 1", "tp = 3", "tp = 5", "tp = 9"}},
       {"sp_needs_tp",
        [](P, Q p) {
          p.tp = 2;
@@ -124,7 +124,7 @@ const std::vector<Case> &cases() {
        },
        [](P m, Q p) { m.sequence = p.sequence = 18; },
        "the sequence length (18) to be a multiple of tp, but got tp = 4",
-       {"1", "2", "3", "6", "9", "18"}},
+       {"tp = 2", "tp = 3", "tp = 6", "tp = 9"}},
       {"batch_divisible",
        [](P, Q p) { p.globalBatch = 12; },
        [](P, Q p) { p.globalBatch = 18; },
@@ -218,8 +218,22 @@ const std::vector<Case> &cases() {
        },
        "the sequence length (20) to be a multiple of 8 with cp = 2 and tp = 4, "
        "but got a rest of 4",
-       {"sequence = 24"}},
+       {"sequence = 16", "sequence = 24"}},
       {"heads_divisible_by_cp",
+       [](P, Q p) {
+         p.tp = 2;
+         p.cp = 2;
+         p.cpKind = CpKind::AllToAll;
+       },
+       [](P, Q p) {
+         p.cp = 3;
+         p.cpKind = CpKind::AllToAll;
+       },
+       "key/value heads (4) to be a multiple of tp * cp under cp_kind a2a, but "
+       "got tp = 4, cp = 3",
+       {"cp = 1"}},
+      // 8 query heads on 8 ranks, 4 key/value heads: each on two of them.
+      {"heads_repeated_for_cp",
        [](P, Q p) {
          p.tp = 2;
          p.cp = 2;
@@ -229,8 +243,8 @@ const std::vector<Case> &cases() {
          p.cp = 2;
          p.cpKind = CpKind::AllToAll;
        },
-       "key/value heads (4) to be a multiple of tp * cp under cp_kind a2a, but "
-       "got tp = 4, cp = 2",
+       "key/value heads (4) to be at least tp * cp under cp_kind a2a, but got "
+       "tp = 4, cp = 2; DeepSpeed repeats heads before that exchange",
        {"cp = 1"}},
       {"ring_sees_all",
        [](P m, Q p) {
@@ -254,7 +268,7 @@ const std::vector<Case> &cases() {
          p.ep = 4;
        },
        "experts (6) to be a multiple of ep, but got ep = 4",
-       {"1", "2", "3", "6"}},
+       {"ep = 2", "ep = 3", "ep = 6"}},
       {"expert_ffn_divisible_by_etp",
        [](P m, Q p) {
          addExperts(m);
@@ -265,7 +279,7 @@ const std::vector<Case> &cases() {
          p.etp = 8;
        },
        "width of an expert (20) to be a multiple of etp, but got etp = 8",
-       {"1", "2", "4", "5", "10", "20"}},
+       {"etp = 4", "etp = 5", "etp = 10", "etp = 20"}},
       {"expert_ranks",
        [](P, Q p) { p.ep = 8; },
        [](P, Q p) { p.ep = 3; },
@@ -310,7 +324,7 @@ const std::vector<Case> &cases() {
        [](P, Q p) { p.dtypes.products = Narrow::Fp8; },
        "the key/value heads' width of a rank to be a multiple of 16 for "
        "products in fp8, but got 32 / 4 = 8",
-       {"tp = 2", "tp = 1"}},
+       {"tp = 1", "tp = 2"}},
       {"reduce_equals_grad",
        [](P, Q p) { p.dtypes.reduce = p.dtypes.grad = DType::BF16; },
        [](P, Q p) { p.dtypes.reduce = DType::BF16; },
@@ -395,6 +409,41 @@ TEST_CASE("schedules name the batches near by") {
         std::vector<std::string>{"global = 4", "global = 8"});
 }
 
+TEST_CASE("a V has two chunks") {
+  const Program m = program();
+  for (const auto &[kind, ours] :
+       {std::pair(ScheduleKind::ZbV, true),
+        std::pair(ScheduleKind::Interleaved, false)})
+    for (int64_t chunks : {1, 2, 3}) {
+      CAPTURE(name(kind), chunks);
+      Plan p = planFor(m, 2, 1, 1, false, 0, 2, 8);
+      p.schedule = kind;
+      p.chunks = chunks;
+      p.stages = evenStages(m, 2 * chunks, Recompute::None);
+      const std::optional<Violation> violation =
+          find(checkPlan(m, p), "schedule_fits");
+      CHECK(violation.has_value() == (chunks == 1 || (ours && chunks == 3)));
+      if (violation)
+        CHECK(violation->legal == std::vector<std::string>{"chunks = 2"});
+    }
+}
+
+TEST_CASE("of many legal values the nearest are named") {
+  // 1680 has 40 divisors.
+  const Program m = smallLlama({.kvHeads = 1680, .group = 1, .headDim = 2});
+  const auto legal = [&](int64_t tp) {
+    const Plan p = planFor(m, 1, 1, tp, false, 0, 1, 1);
+    const std::optional<Violation> violation =
+        find(checkPlan(m, p), "heads_divisible_by_tp");
+    return violation ? violation->legal : std::vector<std::string>();
+  };
+  using Texts = std::vector<std::string>;
+  CHECK(legal(16).empty());
+  CHECK(legal(17) == Texts{"tp = 15", "tp = 16", "tp = 20", "tp = 21"});
+  CHECK(legal(1000) == Texts{"tp = 560", "tp = 840", "tp = 1680"});
+  CHECK(legal(4096) == Texts{"tp = 840", "tp = 1680"});
+}
+
 TEST_CASE("many empty stages are one message") {
   Program m = program(); // 6 layers
   Plan p = planFor(m, 2, 1, 1, false, 0, 1, 4);
@@ -428,8 +477,8 @@ TEST_CASE("extents of products in 8 bits, after sharding") {
   REQUIRE(violation);
   CHECK(violation->message ==
         "expected the tokens of a microbatch of a rank to be a multiple of 16 "
-        "for products in fp8, but got 1472 / 8 = 184; legal here: cp = 4, cp = "
-        "2, cp = 1");
+        "for products in fp8, but got 1472 / 8 = 184; nearest legal: cp = 2, "
+        "cp = 4");
   p.microBatch = 2;
   CHECK(!find(checkPlan(m, p), "narrow_extents"));
   p.cp = 1;
