@@ -74,13 +74,15 @@ StageBounds::Row StageBounds::priced(const Plan &plan, bool routed,
 
 namespace {
 
-/// The key of layers that do not ask where experts live.
-LayersKey keyWithoutExperts(Plan &plan) {
+/// What `known` has, or `make` gives, of a plan's layers that do not ask where
+/// experts live: so of few plans. Their mesh has no axes of experts, either.
+template <typename Map, typename Make>
+const auto &withoutExperts(Map &known, Plan &plan, const Make &make) {
   const int64_t ep = std::exchange(plan.ep, 1), etp = std::exchange(plan.etp, 1);
-  const LayersKey key = EstimateCache::layersKey(plan);
+  const auto &value = known.of(EstimateCache::layersKey(plan), make);
   plan.ep = ep;
   plan.etp = etp;
-  return key;
+  return value;
 }
 
 } // namespace
@@ -91,7 +93,7 @@ const StageBounds::Row &StageBounds::routedRow(const Plan &plan) {
   });
 }
 const StageBounds::Row &StageBounds::othersRow(Plan &plan) {
-  return tables->others.of(keyWithoutExperts(plan), [&] {
+  return withoutExperts(tables->others, plan, [&] {
     return priced(plan, false, EstimateCache::Extent::All);
   });
 }
@@ -141,8 +143,9 @@ void StageBounds::findHolds(Ground &ground) {
   ground.routedHold =
       &tables->routedHold.of(EstimateCache::layersKey(ground.plan),
                              [&] { return held(ground.plan, true); });
-  ground.othersHold = &tables->othersHold.of(
-      keyWithoutExperts(ground.plan), [&] { return held(ground.plan, false); });
+  ground.othersHold =
+      &withoutExperts(tables->othersHold, ground.plan,
+                      [&] { return held(ground.plan, false); });
 }
 
 void StageBounds::setRanks(int64_t count) {
