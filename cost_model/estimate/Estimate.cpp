@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <optional>
 
 namespace shardwright::cost {
 namespace {
@@ -290,10 +291,11 @@ private:
 Estimate estimateTime(const Program &program, const Hardware &hardware,
                       const Profile &profile, const Plan &plan,
                       EstimateCache *cache, Breakdown *breakdown) {
-  EstimateCache own;
+  std::optional<EstimateCache> own;
+  if (!cache)
+    cache = &own.emplace();
   Estimate estimate =
-      Composer(program, hardware, profile, plan, cache ? *cache : own)
-          .run(breakdown);
+      Composer(program, hardware, profile, plan, *cache).run(breakdown);
   const double tokens = static_cast<double>(plan.globalBatch) *
                         static_cast<double>(program.sequence);
   const double ranks = static_cast<double>(plan.ranks());

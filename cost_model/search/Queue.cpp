@@ -26,8 +26,8 @@ void NodeQueue::push(Node node) {
   std::push_heap(heap.begin(), heap.end(), later());
 }
 
-void NodeQueue::fill(std::vector<Node> all) {
-  nodes = std::move(all);
+void NodeQueue::fill(const std::vector<Node> &all) {
+  nodes.assign(all.begin(), all.end());
   heap.reserve(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i)
     heap.push_back({nodes[i].bound, i});

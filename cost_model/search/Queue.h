@@ -4,6 +4,7 @@
 
 #include "cost_model/search/Family.h"
 
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -39,7 +40,7 @@ public:
   Node take();
   void push(Node node);
   /// Of an empty queue.
-  void fill(std::vector<Node> all);
+  void fill(const std::vector<Node> &all);
 
 private:
   struct Entry {
@@ -56,7 +57,7 @@ private:
       return one.candidate > other.candidate;
     };
   }
-  std::vector<Node> nodes;
+  std::deque<Node> nodes; ///< hundreds of thousands: never moved as it grows
   std::vector<size_t> unused; ///< places
   std::vector<Entry> heap;
 };

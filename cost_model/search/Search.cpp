@@ -95,7 +95,7 @@ private:
         result.counters.unfit += left(family, root);
       return unfit;
     });
-    queue.fill(std::move(roots));
+    queue.fill(roots);
   }
 
   bool beaten(double bound, const Candidate &candidate) const {
