@@ -46,9 +46,11 @@ bool findRuntime(std::string &path, cost::Failure &failure) {
 /// compiler do not link with another's.
 static std::string findLinker() {
 #ifdef SHARDWRIGHT_LINKER
-  return SHARDWRIGHT_LINKER;
+  const StringRef names[] = {sys::path::filename(SHARDWRIGHT_LINKER)};
+#else
+  const StringRef names[] = {"c++", "g++", "clang++"};
 #endif
-  for (const char *name : {"c++", "g++", "clang++"})
+  for (StringRef name : names)
     if (ErrorOr<std::string> found = sys::findProgramByName(name))
       return *found;
   return "";
