@@ -113,4 +113,22 @@ void checkContextWindow(RuleCheck &check) {
       }
 }
 
+void checkWholeSequences(RuleCheck &check) {
+  if (check.plan.cp == 1)
+    return;
+  for (const Kind &kind : check.program.kinds)
+    for (const KindVariant &variant : kind.variants)
+      for (const Op &op : variant.forward.ops)
+        for (const Factor &factor : op.space.factors)
+          if (factor.role == Role::Seq && factor.kind == FactorKind::Full &&
+              !isAttentionCore(op)) {
+            check.fail("expected cp = 1 with '" + op.name + "' of '" +
+                           kind.name +
+                           "', which reads whole sequences, but got cp = " +
+                           std::to_string(check.plan.cp),
+                       {"cp = 1"});
+            return;
+          }
+}
+
 } // namespace shardwright::cost

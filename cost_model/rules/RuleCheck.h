@@ -99,6 +99,7 @@ void checkFrameworkExperts(RuleCheck &check);
 void checkContextSequence(RuleCheck &check);
 void checkContextHeads(RuleCheck &check);
 void checkContextRepeats(RuleCheck &check);
+void checkWholeSequences(RuleCheck &check);
 void checkContextWindow(RuleCheck &check);
 
 // ExpertRules.cpp: widths, and degrees of experts.

@@ -463,6 +463,7 @@ constexpr Entry table[] = {
     {Diag::sequence_divisible_by_cp, checkContextSequence},
     {Diag::heads_divisible_by_cp, checkContextHeads},
     {Diag::heads_repeated_for_cp, checkContextRepeats},
+    {Diag::whole_sequences, checkWholeSequences},
     {Diag::ring_sees_all, checkContextWindow},
     {Diag::cp_of_framework, checkFrameworkContext},
     {Diag::copies_of_framework, checkFrameworkCopies},

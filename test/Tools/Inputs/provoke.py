@@ -217,7 +217,7 @@ unit = {
     name: "RulesTest.cpp" for name in
     ("degrees_positive", "sequence_matches", "expert_ffn_divisible_by_etp",
      "non_nested_axes", "counts_fit", "zero_known", "zero_group",
-     "ring_sees_all")}
+     "ring_sees_all", "whole_sequences")}
 unit |= {
     name: "FrameworkRulesTest.cpp" for name in
     ("zero_of_framework", "schedule_of_framework", "tp_needs_sp",

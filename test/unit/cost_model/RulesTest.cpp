@@ -246,6 +246,22 @@ const std::vector<Case> &cases() {
        "key/value heads (4) to be at least tp * cp under cp_kind a2a, but got "
        "tp = 4, cp = 2; DeepSpeed repeats heads before that exchange",
        {"cp = 1"}},
+      {"whole_sequences",
+       [](P, Q p) {
+         p.cp = 2;
+         p.cpKind = CpKind::AllGather;
+       },
+       [](P m, Q p) {
+         p.cp = 2;
+         p.cpKind = CpKind::AllGather;
+         for (Kind &kind : m.kinds)
+           for (Op &op : kind.variants[0].forward.ops)
+             for (Factor &factor : op.space.factors)
+               if (kind.name == "head" && factor.role == Role::Seq)
+                 factor.kind = FactorKind::Full;
+       },
+       "of 'head', which reads whole sequences, but got cp = 2",
+       {"cp = 1"}},
       {"ring_sees_all",
        [](P m, Q p) {
          window(m, 8);
