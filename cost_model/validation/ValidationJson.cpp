@@ -108,7 +108,7 @@ void readFeatures(JsonObject object, ValidationRow &row) {
 
 void readMeasured(JsonObject object, ValidationRow &row) {
   if (object.has("step_time_s"))
-    row.stepSeconds = object.number("step_time_s");
+    row.stepSeconds = object.number("step_time_s", 1e-6); // no step is as short
   if (object.has("memory_gib"))
     row.memoryGib = object.number("memory_gib");
   row.memoryKind = optionalString(object, "memory_kind");

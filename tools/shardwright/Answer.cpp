@@ -21,9 +21,11 @@ using namespace cost;
 namespace {
 
 /// Doubles the GPUs until a plan fits, to 64 times what was asked.
-void tryMoreGpus(const Question &question, SearchAnswer &answer) {
+void tryMoreGpus(const Question &question, SearchAnswer &answer,
+                 const std::function<bool()> &stop) {
   SearchOptions options = answer.options;
   options.top = 1;
+  options.stop = stop;
   for (int factor = 2; factor <= 64; factor *= 2) {
     Failure ignored;
     Hardware larger;
@@ -33,6 +35,8 @@ void tryMoreGpus(const Question &question, SearchAnswer &answer) {
     ProgramEstimator estimator(question.model.program, larger, question.profile,
                                question.base, question.framework, options);
     SearchResult result = cost::search(estimator, options);
+    if (!result.counters.proven)
+      return;
     if (result.plans.empty())
       continue;
     answer.gpusThatFit = options.gpus;
@@ -93,6 +97,12 @@ Failure whyNothing(const Question &question, const SearchAnswer &answer) {
   if (!answer.result.counters.proven) {
     refuse(failure, Diag::search_stopped,
            "no plan was found before the search was stopped");
+    return failure;
+  }
+  if (answer.stoppedSmallest && answer.result.counters.considered > 0) {
+    refuse(failure, Diag::no_plan_fits,
+           "no plan fits; which needs least was not known when the search was "
+           "stopped");
     return failure;
   }
   std::vector<Message> rules = brokenRules(answer.result);
@@ -394,11 +404,15 @@ bool answer(Question &question, const QuestionFlags &flags,
     return false;
   if (!answer.result.counters.proven)
     warn(openText(answer, choice.openValue), streams.err);
-  if (answer.result.plans.empty() && answer.result.counters.proven)
-    answer.smallest = cost::smallest(*answer.sizes[answer.best].estimator(),
-                                     answer.options);
+  if (answer.result.plans.empty() && answer.result.counters.proven) {
+    SearchOptions options = answer.options;
+    options.stop = common.stop;
+    answer.smallest =
+        cost::smallest(*answer.sizes[answer.best].estimator(), options);
+    answer.stoppedSmallest = !answer.smallest && common.stop && common.stop();
+  }
   if (answer.smallest)
-    tryMoreGpus(question, answer);
+    tryMoreGpus(question, answer, common.stop);
   std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   note("searched " + groupedText(answer.result.counters.considered) +
            " plans in " + secondsText(Seconds(took.count())),

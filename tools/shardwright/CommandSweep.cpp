@@ -221,8 +221,13 @@ ExitCode runSweep(SweepOptions options, Streams streams) {
     print(lines, streams.out);
   if (any)
     return ExitCode::Done;
-  refuse(failure, Diag::no_plan_fits,
-         "no question of the sweep has a plan that fits");
+  if (std::any_of(lines.begin(), lines.end(),
+                  [](const SweepLine &line) { return !line.proven; }))
+    refuse(failure, Diag::search_stopped,
+           "no plan was found before the searches of the sweep were stopped");
+  else
+    refuse(failure, Diag::no_plan_fits,
+           "no question of the sweep has a plan that fits");
   return report(failure, streams.err);
 }
 

@@ -312,7 +312,7 @@ ExitCode runValidate(const ValidateOptions &options, Streams streams) {
                    "expected a row that can be predicted, but got none among " +
                        std::to_string(rows.size()));
   if (options.requireMean > 0 && (validation.summary.time.configurations == 0 ||
-                                  mean > options.requireMean))
+                                  !(mean <= options.requireMean)))
     return refused(Diag::mean_error,
                    "expected a mean error of at most " +
                        percentText(options.requireMean / 100) + ", but got " +

@@ -76,6 +76,17 @@ bool readText(const std::string &path, std::string &text, Failure &failure) {
   if (!std::filesystem::exists(path, error) && !error)
     return refuse(failure, Diag::file_unreadable,
                 path + ": expected a file, but it does not exist");
+  // Others may never end, or never begin; a shell's <(command) does both.
+  const bool shells = path.rfind("/dev/fd/", 0) == 0 ||
+                      path.rfind("/proc/self/fd/", 0) == 0 ||
+                      path == "/dev/stdin";
+  if (!error && !shells && !std::filesystem::is_regular_file(path, error))
+    return refuse(failure, Diag::file_unreadable,
+                  path + ": expected a file, but it is a pipe or a device");
+  constexpr uintmax_t most = uintmax_t(256) << 20; // rows of a million runs
+  if (!error && !shells && std::filesystem::file_size(path, error) > most)
+    return refuse(failure, Diag::file_unreadable,
+                  path + ": expected at most 256 MiB, but it is larger");
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file)
@@ -145,6 +156,10 @@ bool checkOutputs(const std::vector<std::string> &outputs,
     const std::string &output = outputs[i];
     if (output.empty())
       continue;
+    if (output == "-")
+      return refuse(failure, Diag::output_unwritable,
+                    "-: cannot write: expected the name of a file; standard "
+                    "output is /dev/stdout");
     if (fs::is_directory(output, error))
       return refuse(failure, Diag::output_unwritable,
                   output + ": cannot write: Is a directory");

@@ -93,6 +93,7 @@ struct SearchAnswer {
   cost::SearchOptions options;
   cost::SearchResult result; ///< plans and counters of all sizes together
   std::optional<cost::RankedPlan> smallest;
+  bool stoppedSmallest = false; ///< before it was found
   int64_t gpusThatFit = 0; ///< 0: none found
   std::optional<cost::RankedPlan> onMoreGpus;
   std::string constraints; ///< as ConstraintTexts::text

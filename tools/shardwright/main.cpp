@@ -87,6 +87,13 @@ ExitCode run(int argc, char **argv) {
   addDiagnostics(app, streams, exitCode);
   addCompletion(app, streams, exitCode);
   addMan(app, streams, exitCode);
+  // An unset variable of a shell is no answer: --plan "" does not mean any plan.
+  for (CLI::App *command : app.get_subcommands([](CLI::App *) { return true; }))
+    for (CLI::Option *option : command->get_options())
+      if (option->get_type_size() != 0)
+        option->check([](const std::string &text) {
+          return text.empty() ? "expected a value, but got an empty one" : "";
+        });
   shardwright::cost::Failure failure;
   if (!checkVerb(app, argc, argv, failure))
     return report(failure, std::cerr);

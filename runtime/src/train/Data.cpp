@@ -20,7 +20,9 @@ bool TokenFile::open(const std::string &file, int64_t vocab, int64_t sequence,
                      std::string &why) {
   path = file;
   wide = file.size() >= 4 && file.compare(file.size() - 4, 4, ".bin") == 0;
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor =
+      // A pipe is refused below, and not waited for.
+      ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   struct stat status {};
   if (descriptor < 0 || fstat(descriptor, &status) != 0) {
     why = "expected --data to be a readable file, but '" + file +

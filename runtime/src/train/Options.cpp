@@ -53,6 +53,13 @@ std::function<bool(Options &, std::string_view)> real(double Options::*field,
 }
 
 std::function<bool(Options &, std::string_view)>
+share(double Options::*field) {
+  return [=](Options &options, std::string_view text) {
+    return real(field)(options, text) && options.*field < 1;
+  };
+}
+
+std::function<bool(Options &, std::string_view)>
 path(std::string Options::*field) {
   return [=](Options &options, std::string_view text) {
     options.*field = text;
@@ -105,8 +112,10 @@ const std::vector<Flag> &flags() {
        "over which it grows from 0 (0)", integer(&Options::warmupSteps, 0)},
       {"--lr-decay-steps", "a number from 1",
        "at which the decay ends (--steps)", integer(&Options::decaySteps, 1)},
-      {"--beta1", "a number from 0", "of AdamW (0.9)", real(&Options::beta1)},
-      {"--beta2", "a number from 0", "of AdamW (0.95)", real(&Options::beta2)},
+      {"--beta1", "a number from 0 and below 1", "of AdamW (0.9)",
+       share(&Options::beta1)},
+      {"--beta2", "a number from 0 and below 1", "of AdamW (0.95)",
+       share(&Options::beta2)},
       {"--eps", "a number above 0", "of AdamW (1e-8)",
        real(&Options::eps, true)},
       {"--weight-decay", "a number from 0", "of AdamW, on matrices (0.1)",

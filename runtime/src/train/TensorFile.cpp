@@ -232,7 +232,7 @@ TensorReader::~TensorReader() {
 }
 
 bool TensorReader::open(const std::string &path, std::string &why) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   struct stat facts {};
   if (file < 0 || fstat(file, &facts) != 0) {
     why = systemFailure("to read", path);
