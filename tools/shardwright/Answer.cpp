@@ -254,9 +254,31 @@ bool checkPossible(const Question &question, const SearchOptions &options,
                         question.model.program.name +
                         " has no experts; expected 1");
   }
+  const auto divides = [&](Field field, int64_t size, const char *what) {
+    const Range &range = options.ranges[static_cast<int>(field)];
+    const std::vector<int64_t> possible = divisors(size);
+    return std::any_of(possible.begin(), possible.end(),
+                       [&](int64_t value) { return range.contains(value); }) ||
+           refuse(failure, Diag::no_mesh,
+                  constraints + ": leave no " + std::string(name(field)) +
+                      " that divides " + what + " (" + std::to_string(size) +
+                      ") of " + question.model.program.name);
+  };
+  if (question.model.program.experts > 0 &&
+      (!divides(Field::Ep, options.experts, "the experts") ||
+       !divides(Field::Etp, options.expertFfn, "the width of an expert")))
+    return false;
   const FrameworkFacts &able = factsOf(question.framework);
   const Range &zero = options.ranges[static_cast<int>(Field::Zero)];
   const std::string whose(name(question.framework));
+  const std::vector<int> &deep = able.zeroUnderPipeline;
+  if (!options.ranges[static_cast<int>(Field::Pp)].contains(1) &&
+      std::none_of(deep.begin(), deep.end(),
+                   [&](int stage) { return zero.contains(stage); }))
+    return refuse(failure, Diag::zero_not_of_framework,
+                  constraints + ": leave pp > 1 and no ZeRO stage that " + whose +
+                      " has under a pipeline, which are " +
+                      numbers({deep.begin(), deep.end()}));
   if (std::none_of(able.zero.begin(), able.zero.end(),
                    [&](int stage) { return zero.contains(stage); }))
     return refuse(failure, Diag::zero_not_of_framework,
@@ -349,10 +371,11 @@ bool answer(Question &question, const QuestionFlags &flags,
   SearchOptions common;
   const Program &program = question.model.program;
   if (!parseConstraints(search.constraints, common.ranges, failure) ||
-      !parseObjectives(search, answer.objective, failure) ||
-      !checkPossible(question, common, search.constraints.text(), failure))
+      !parseObjectives(search, answer.objective, failure))
     return false;
   setModel(common, program);
+  if (!checkPossible(question, common, search.constraints.text(), failure))
+    return false;
   common.products = question.products;
   if (common.products.empty() &&
       question.base.dtypes.products != Narrow::None)
