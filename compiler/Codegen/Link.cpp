@@ -43,16 +43,16 @@ bool findRuntime(std::string &path, cost::Failure &failure) {
 }
 
 /// A C++ compiler to link with: the runtime is C++ inside. Sanitizers of one
-/// compiler do not link with another's.
+/// compiler do not link with another's, so there PATH only says whether any is
+/// wanted.
 static std::string findLinker() {
-#ifdef SHARDWRIGHT_LINKER
-  const StringRef names[] = {sys::path::filename(SHARDWRIGHT_LINKER)};
-#else
-  const StringRef names[] = {"c++", "g++", "clang++"};
-#endif
-  for (StringRef name : names)
+  for (const char *name : {"c++", "g++", "clang++"})
     if (ErrorOr<std::string> found = sys::findProgramByName(name))
+#ifdef SHARDWRIGHT_LINKER
+      return SHARDWRIGHT_LINKER;
+#else
       return *found;
+#endif
   return "";
 }
 
