@@ -100,14 +100,15 @@ struct Traits {
 };
 
 void addSteps(const Plan &plan, const Function &function,
-              const PlannedFunction &planned, Traits &steps) {
+              const FunctionFacts &facts, const PlannedFunction &planned,
+              Traits &steps) {
   for (const Op &op : function.ops) {
     steps.experts = steps.experts || op.segment == Segment::Experts ||
                     op.segment == Segment::Router;
     steps.attention = steps.attention || isAttentionCore(op);
-    steps.core =
-        steps.core || partOf(function, op) == LayerPart::Core;
   }
+  for (LayerPart part : facts.parts)
+    steps.core = steps.core || part == LayerPart::Core;
   const std::vector<Axis> tokens = tokenAxes(plan),
                           data = axesOfDegree(plan, Degree::Dp),
                           parts = axesOfDegree(plan, Degree::Cp),
@@ -129,7 +130,7 @@ void addSteps(const Plan &plan, const Function &function,
                                 4 * common(axes, tensor) + 8);
   };
   for (size_t i = 0; i < function.ops.size(); ++i) {
-    if (partOf(function, function.ops[i]) != LayerPart::Ops)
+    if (facts.parts[i] != LayerPart::Ops)
       continue;
     for (const Encoding &encoding : planned.ops[i].operands)
       mixSplit(encoding);
@@ -264,11 +265,12 @@ public:
     if (inserted) {
       planned.variant = plannedVariant(local, kind, variant);
       planned.facts = factsOf(variant);
-      addSteps(local, variant.forward, planned.variant.forward, planned.traits);
-      addSteps(local, variant.dataGrad, planned.variant.dataGrad,
-               planned.traits);
-      addSteps(local, variant.weightGrad, planned.variant.weightGrad,
-               planned.traits);
+      addSteps(local, variant.forward, planned.facts.forward,
+               planned.variant.forward, planned.traits);
+      addSteps(local, variant.dataGrad, planned.facts.dataGrad,
+               planned.variant.dataGrad, planned.traits);
+      addSteps(local, variant.weightGrad, planned.facts.weightGrad,
+               planned.variant.weightGrad, planned.traits);
       planned.sizes = localKey(local, index, variant.policy, local.microBatch);
     }
     return planned;
