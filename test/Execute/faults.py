@@ -116,7 +116,7 @@ def program_faults(checks, program, ranks, sequence, has_mpi):
                            flag, re.escape(path)))
     for words, message in (
             (["--stpes", 3], "--stpes"), (["--steps"], "--steps"), (["--steps", "0"], "--steps.*0"),
-            (["--steps", "3x"], "3x"), (["--lr", "nan"], "nan"), (["--lr", "-1"], "-1"),
+            (["--steps", "3x"], "3x"), (["--lr", "nan"], "nan"), (["--lr", "-1"], "-1"), (["--beta1", "1"], "below 1"),
             (["--json=yes"], "--json"), (["extra"], "extra"), (["--timeout", "0"], "--timeout"),
             (["--ranks", "99999999999999999999"], "--ranks"),
             (["--dry-run", "--rank", ranks], "--rank.*%d" % ranks),
