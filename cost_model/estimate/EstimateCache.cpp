@@ -89,14 +89,43 @@ struct Traits {
   /// A collective of LayerPart::Moves reaches over data ranks or parts of a
   /// sequence and is not of experts' rows: how many there are matters.
   bool reachesTokens = false;
+  /// One reaches over data ranks, of experts or others: their place matters.
+  bool reachesData = false;
+  /// So does how many data ranks repeat the layer: something is split over a part
+  /// of these, or a collective reaches over them.
+  bool asksRepeats = false;
   bool experts = false;   ///< some op is theirs, or routes to them
   bool attention = false;
   bool core = false;      ///< LayerPart::Core is not empty
-  /// Of the collectives of Moves: kinds of cp that leave the same share times.
-  int64_t digest = 0;
+  /// Of the collectives of Moves: kinds of cp that leave the same share times;
+  /// `moved` also of what they move, and between whom.
+  int64_t digest = 0, moved = 0;
   /// How the operands and results of Ops are split: an op between experts and
   /// others follows both.
   int64_t splits = 0;
+};
+
+/// Of sets of axes, which degrees they hold as a whole and which in part.
+class DegreeMasks {
+public:
+  explicit DegreeMasks(const Plan &plan) {
+    for (Degree degree : {Degree::Dp, Degree::Cp, Degree::Tp, Degree::Edp,
+                          Degree::Ep, Degree::Etp})
+      degrees.push_back(axesOfDegree(plan, degree));
+  }
+  int64_t of(const std::vector<Axis> &axes) const {
+    int64_t mask = 1;
+    for (const std::vector<Axis> &degree : degrees) {
+      size_t held = 0;
+      for (Axis axis : degree)
+        held += std::find(axes.begin(), axes.end(), axis) != axes.end();
+      mask = mask << 2 | (held > 0) << 1 | (held == degree.size());
+    }
+    return mask;
+  }
+
+private:
+  std::vector<std::vector<Axis>> degrees;
 };
 
 void addSteps(const Plan &plan, const Function &function,
@@ -118,7 +147,7 @@ void addSteps(const Plan &plan, const Function &function,
         (static_cast<uint64_t>(digest) ^ static_cast<uint64_t>(value)) *
         1099511628211u);
   };
-  const auto mix = [&](int64_t value) { mixInto(steps.digest, value); };
+  const DegreeMasks masks(plan);
   const auto common = [](const std::vector<Axis> &some,
                          const std::vector<Axis> &others) {
     return std::find_first_of(some.begin(), some.end(), others.begin(),
@@ -140,12 +169,28 @@ void addSteps(const Plan &plan, const Function &function,
       mixInto(steps.splits, planned.values[value].reshards.steps.empty());
     }
   }
+  std::vector<Axis> repeats; // data axes over which layers only repeat
+  for (Axis axis : axesOfDegree(plan, Degree::Edp))
+    if (std::find(data.begin(), data.end(), axis) != data.end())
+      repeats.push_back(axis);
+  const auto mixMoved = [&](const Value &value, const Encoding &encoding) {
+    for (size_t i = 0; i < value.dims.size(); ++i) {
+      const std::vector<Axis> &axes = encoding.dims[i];
+      mixInto(steps.moved, masks.of(axes));
+      const Role role = value.dims[i].role;
+      const bool ofTokens = role == Role::Batch || role == Role::Rows;
+      for (Axis axis : repeats)
+        if (ofTokens !=
+            (std::find(axes.begin(), axes.end(), axis) != axes.end()))
+          steps.asksRepeats = true;
+    }
+  };
   for (size_t value = 0; value < planned.values.size(); ++value)
     for (const ReshardStep &step : planned.values[value].reshards.steps) {
+      const Value &type = function.values[value];
       const bool ofRows =
           step.dim >= 0 &&
-          function.values[value].dims[static_cast<size_t>(step.dim)].role ==
-              Role::Rows;
+          type.dims[static_cast<size_t>(step.dim)].role == Role::Rows;
       const auto holds = [&](const std::vector<Axis> &axes) {
         return common(step.axes, axes);
       };
@@ -154,9 +199,19 @@ void addSteps(const Plan &plan, const Function &function,
         continue; // of attention's core
       steps.reachesTokens =
           steps.reachesTokens || (!ofRows && holds(tokens));
-      mix(static_cast<int64_t>(value) * 64 +
-          static_cast<int64_t>(step.collective) * 8 + ofRows * 4 +
-          holds(tensor) * 2);
+      steps.reachesData = steps.reachesData || holds(data);
+      steps.asksRepeats = steps.asksRepeats || holds(repeats);
+      const int64_t word = static_cast<int64_t>(value) * 64 +
+                           static_cast<int64_t>(step.collective) * 8 +
+                           ofRows * 4 + holds(tensor) * 2;
+      mixInto(steps.digest, word);
+      mixInto(steps.moved, word);
+      mixInto(steps.moved, masks.of(step.axes));
+      mixMoved(type, step.source == 0
+                         ? planned.encodings[value]
+                         : planned.values[value]
+                               .reshards.steps[step.source - 1]
+                               .result);
     }
 }
 
@@ -197,18 +252,18 @@ Key opsKey(const Plan &plan, int64_t kind, Recompute policy,
 /// whatever the ranks between them are.
 Key movesKey(const Plan &plan, int64_t kind, Recompute policy,
              const Traits &traits) {
-  if (!traits.reachesTokens) {
-    Key key = expertsKey(plan, kind, policy, traits);
-    if (traits.experts && plan.order == MeshOrder::DpPp)
-      key[13] = plan.pp;
-    return key;
-  }
-  Key key = localKey(plan, kind, policy, plan.microBatch);
-  if (!traits.experts)
-    key[6] = key[7] = 1;
-  if (!traits.attention)
+  Key key = expertsKey(plan, kind, policy, traits);
+  if (traits.reachesTokens) {
+    key[3] = plan.cp;
+    key[5] = plan.microBatch;
     key[10] = 0; // the kind of cp
-  key[12] = 1;
+    key[11] = traits.moved;
+    key[12] = 1;
+  }
+  if (traits.asksRepeats)
+    key[8] = localDp(plan);
+  if (traits.reachesData && plan.order == MeshOrder::DpPp)
+    key[13] = plan.pp;
   return key;
 }
 
