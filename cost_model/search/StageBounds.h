@@ -154,7 +154,7 @@ private:
   const Site &site(const Candidate &c, Depth depth);
   /// `plan` with the fields of a Batch candidate and its gradients, no mesh.
   void setBatch(Plan &plan, const Candidate &c) const;
-  const Row &routedRow(const Plan &plan);
+  const Row &routedRow(Plan &plan);
   const Row &othersRow(Plan &plan);
   Row priced(const Plan &plan, bool routed, EstimateCache::Extent extent);
   const Price &priceOf(const Rows &rows, int kind, Recompute policy) const;

@@ -74,27 +74,51 @@ StageBounds::Row StageBounds::priced(const Plan &plan, bool routed,
 
 namespace {
 
-/// What `known` has, or `make` gives, of a plan's layers that do not ask where
-/// experts live: so of few plans. Their mesh has no axes of experts, either.
-template <typename Map, typename Make>
-const auto &withoutExperts(Map &known, Plan &plan, const Make &make) {
+/// What `ask` gives of a plan's layers that do not ask where experts live: so of
+/// few plans. Their mesh has no axes of experts, either.
+template <typename Ask> const auto &withoutExperts(Plan &plan, const Ask &ask) {
   const int64_t ep = std::exchange(plan.ep, 1), etp = std::exchange(plan.etp, 1);
-  const auto &value = known.of(EstimateCache::layersKey(plan), make);
+  const auto &value = ask();
   plan.ep = ep;
   plan.etp = etp;
   return value;
 }
 
+/// Data ranks of which more would only repeat what layers do.
+int64_t repeatedDp(const Plan &plan) {
+  return 2 * std::max<int64_t>(1, plan.ep * plan.etp / (plan.tp * plan.cp));
+}
+
+/// What `known` has, or `make` gives, of times of a plan's layers: they are the
+/// same however many data ranks repeat them, and if no expert's collective
+/// reaches over data ranks also wherever these lie.
+template <typename Map, typename Make>
+const auto &withoutPlace(Map &known, Plan &plan, const Make &make) {
+  const int64_t dp = std::exchange(plan.dp, repeatedDp(plan)), pp = plan.pp;
+  const MeshOrder order = plan.order;
+  if (plan.ep * plan.etp <= plan.tp * plan.cp) {
+    plan.pp = 1;
+    plan.order = MeshOrder::PpDp;
+  }
+  const auto &value = known.of(EstimateCache::layersKey(plan), make);
+  plan.dp = dp;
+  plan.pp = pp;
+  plan.order = order;
+  return value;
+}
+
 } // namespace
 
-const StageBounds::Row &StageBounds::routedRow(const Plan &plan) {
-  return tables->routed.of(EstimateCache::layersKey(plan), [&] {
+const StageBounds::Row &StageBounds::routedRow(Plan &plan) {
+  return withoutPlace(tables->routed, plan, [&] {
     return priced(plan, true, EstimateCache::Extent::All);
   });
 }
 const StageBounds::Row &StageBounds::othersRow(Plan &plan) {
-  return withoutExperts(tables->others, plan, [&] {
-    return priced(plan, false, EstimateCache::Extent::All);
+  return withoutExperts(plan, [&]() -> const Row & {
+    return withoutPlace(tables->others, plan, [&] {
+      return priced(plan, false, EstimateCache::Extent::All);
+    });
   });
 }
 
@@ -144,8 +168,11 @@ void StageBounds::findHolds(Ground &ground) {
       &tables->routedHold.of(EstimateCache::layersKey(ground.plan),
                              [&] { return held(ground.plan, true); });
   ground.othersHold =
-      &withoutExperts(tables->othersHold, ground.plan,
-                      [&] { return held(ground.plan, false); });
+      &withoutExperts(ground.plan, [&]() -> const Holds & {
+        return tables->othersHold.of(
+            EstimateCache::layersKey(ground.plan),
+            [&] { return held(ground.plan, false); });
+      });
 }
 
 void StageBounds::setRanks(int64_t count) {
@@ -165,7 +192,7 @@ namespace {
 void forgetPlace(Plan &plan) {
   plan.pp = 1;
   plan.order = MeshOrder::PpDp;
-  plan.dp = 2 * std::max<int64_t>(1, plan.ep * plan.etp / (plan.tp * plan.cp));
+  plan.dp = repeatedDp(plan);
 }
 
 } // namespace
@@ -185,7 +212,7 @@ double StageBounds::roughTime(const Candidate &c, Rough rough) {
     const std::array<Cost, 2> &routed =
         rough == Rough::Layers
             ? routedRow(scratch).total
-            : tables->leastRouted.of(EstimateCache::layersKey(scratch), [&] {
+            : withoutPlace(tables->leastRouted, scratch, [&] {
                 return priced(scratch, true, EstimateCache::Extent::Least).total;
               });
     total = routed[besides && c.pp > 1];
