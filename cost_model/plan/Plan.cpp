@@ -1,6 +1,7 @@
 #include "cost_model/plan/Plan.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 
 namespace shardwright::cost {
@@ -76,12 +77,18 @@ DType DTypes::of(Precision precision) const {
 
 namespace {
 
+/// A few numbers in place: the search makes meshes by the hundred thousand.
+struct Pieces {
+  std::array<int64_t, 5> sizes;
+  size_t count = 0;
+  void push_back(int64_t size) { sizes[count++] = size; }
+};
+
 /// Sizes into which the boundaries of the expert order, of ZeRO groups and of
 /// key/value replicas cut the dense degree that lies over [inner, inner * size),
 /// inner to outer; false if they do not divide.
-bool cutDegree(const Plan &plan, int64_t inner, int64_t size,
-               std::vector<int64_t> &pieces) {
-  pieces.clear();
+bool cutDegree(const Plan &plan, int64_t inner, int64_t size, Pieces &pieces) {
+  pieces.count = 0;
   const int64_t outer = checkedMul(inner, size);
   int64_t from = inner;
   const int64_t shards =
@@ -123,16 +130,17 @@ std::string_view name(Degree degree) {
 std::vector<MeshAxis> meshOf(const Plan &plan) {
   const bool nest = degreesNest(plan);
   std::vector<MeshAxis> mesh; // inner to outer
+  mesh.reserve(8);
   int64_t inner = 1;
-  auto add = [&](const std::string &degree, int64_t size) {
-    std::vector<int64_t> pieces = {size};
+  auto add = [&](const char *degree, int64_t size) {
+    Pieces pieces{{size}, 1};
     if (nest)
       cutDegree(plan, inner, size, pieces);
-    for (size_t i = 0; i < pieces.size(); ++i)
-      mesh.push_back({pieces.size() == 1
-                          ? degree
-                          : degree + std::to_string(pieces.size() - 1 - i),
-                      pieces[i]});
+    for (size_t i = 0; i < pieces.count; ++i) {
+      mesh.push_back({degree, pieces.sizes[i]});
+      if (pieces.count > 1)
+        mesh.back().name += std::to_string(pieces.count - 1 - i);
+    }
     inner = checkedMul(inner, size);
   };
   add("tp", plan.tp);
@@ -148,7 +156,7 @@ std::vector<MeshAxis> meshOf(const Plan &plan) {
 }
 
 bool degreesNest(const Plan &plan) {
-  std::vector<int64_t> pieces;
+  Pieces pieces;
   int64_t inner = 1;
   for (int64_t size : {plan.tp, plan.cp, plan.dp}) {
     if (!cutDegree(plan, inner, size, pieces))
@@ -178,8 +186,11 @@ std::vector<Axis> axesOfDegree(const Plan &plan, Degree degree) {
       member = owner == degree;
       inner *= axis.size;
     }
-    if (member && axis.size > 1)
-      axes.push_back(static_cast<Axis>(i));
+    if (!member || axis.size == 1)
+      continue;
+    if (axes.empty())
+      axes.reserve(i + 1); // of most plans the one allocation
+    axes.push_back(static_cast<Axis>(i));
   }
   std::reverse(axes.begin(), axes.end());
   return axes;

@@ -112,10 +112,25 @@ std::vector<Candidate> Family::states(const Candidate &batch) const {
       options.globalBatch / (batch.dp * batch.microBatch);
   const bool hosts = allows(Field::Offload, 1);
   Candidate candidate = batch;
+  std::vector<std::pair<ScheduleKind, int64_t>> schedules; // and chunks
+  const auto addSchedule = [&](ScheduleKind schedule, int64_t chunks) {
+    if (allows(Field::Schedule, static_cast<int64_t>(schedule)) &&
+        allows(Field::Chunks, chunks) &&
+        scheduleProblem(schedule, batch.pp, chunks, microbatches).empty())
+      schedules.emplace_back(schedule, chunks);
+  };
+  if (batch.pp == 1)
+    addSchedule(ScheduleKind::OneFOneB, 1);
+  else
+    for (ScheduleKind schedule : options.schedules) {
+      const ChunkRange range = chunksOf(schedule);
+      for (int64_t chunks = range.least;
+           chunks <= range.most &&
+           stageCount(schedule, batch.pp, chunks) <= options.layers;
+           ++chunks)
+        addSchedule(schedule, chunks);
+    }
   const auto add = [&](ScheduleKind schedule, int64_t chunks) {
-    if (!allows(Field::Chunks, chunks) ||
-        !scheduleProblem(schedule, batch.pp, chunks, microbatches).empty())
-      return;
     candidate.schedule = schedule;
     candidate.chunks = chunks;
     for (std::optional<DType> gradients : choices(options.gradients)) {
@@ -127,24 +142,6 @@ std::vector<Candidate> Family::states(const Candidate &batch) const {
         candidate.offload = offload;
         result.push_back(candidate);
       }
-    }
-  };
-  const auto addSchedules = [&] {
-    if (batch.pp == 1) {
-      if (allows(Field::Schedule,
-                 static_cast<int64_t>(ScheduleKind::OneFOneB)))
-        add(ScheduleKind::OneFOneB, 1);
-      return;
-    }
-    for (ScheduleKind schedule : options.schedules) {
-      if (!allows(Field::Schedule, static_cast<int64_t>(schedule)))
-        continue;
-      const ChunkRange range = chunksOf(schedule);
-      for (int64_t chunks = range.least;
-           chunks <= range.most &&
-           stageCount(schedule, batch.pp, chunks) <= options.layers;
-           ++chunks)
-        add(schedule, chunks);
     }
   };
   for (int zero : batch.pp > 1 ? options.zeroUnderPipeline : options.zero) {
@@ -160,7 +157,8 @@ std::vector<Candidate> Family::states(const Candidate &batch) const {
         continue;
       candidate.zeroRanks = ranks == batch.dp ? 0 : ranks;
       if (allows(Field::ZeroRanks, candidate.zeroRanks))
-        addSchedules();
+        for (const auto &[schedule, chunks] : schedules)
+          add(schedule, chunks);
     }
   }
   return result;
