@@ -10,7 +10,7 @@ namespace {
 /// "expected WHAT of FRAMEWORK, but got FOUND" unless `known` has `value`.
 template <typename Value, typename Text>
 void among(RuleCheck &check, const std::vector<Value> &known, Value value,
-           const std::string &what, Text text, const std::string &suffix = "") {
+           std::string_view what, Text text, std::string_view suffix = "") {
   if (std::find(known.begin(), known.end(), value) != known.end())
     return;
   std::vector<std::string> legal;
@@ -18,8 +18,9 @@ void among(RuleCheck &check, const std::vector<Value> &known, Value value,
     legal.emplace_back(text(one));
   if (legal.empty())
     legal.emplace_back("none");
-  check.fail("expected " + what + " of " + std::string(name(check.framework)) +
-                 suffix + ", but got " + std::string(text(value)),
+  check.fail("expected " + std::string(what) + " of " +
+                 std::string(name(check.framework)) + std::string(suffix) +
+                 ", but got " + std::string(text(value)),
              std::move(legal));
 }
 

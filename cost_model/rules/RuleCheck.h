@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,11 +59,12 @@ public:
   }
 
   /// `what` of `size` must be a multiple of the degree `name`.
-  void divides(const std::string &what, int64_t size, const std::string &name,
+  void divides(std::string_view what, int64_t size, std::string_view degree,
                int64_t value) {
     if (size % value == 0)
       return;
-    failNear("expected " + what + " (" + std::to_string(size) +
+    const std::string name(degree);
+    failNear("expected " + std::string(what) + " (" + std::to_string(size) +
                  ") to be a multiple of " + name + ", but got " + name + " = " +
                  std::to_string(value),
              name, value, divisors(size));

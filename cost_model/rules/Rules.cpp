@@ -78,9 +78,16 @@ void checkDegrees(Check &check) {
 }
 
 void checkMesh(Check &check) {
-  Plan plan = check.plan; // rule kv_replicas_match speaks of its replicas
-  plan.kvReplicas = kvReplicasOf(check.program, plan.tp);
-  const std::vector<MeshAxis> wanted = meshOf(plan);
+  const Plan &plan = check.plan;
+  std::vector<MeshAxis> wanted;
+  if (const int64_t replicas = kvReplicasOf(check.program, plan.tp);
+      replicas == plan.kvReplicas) {
+    wanted = meshOf(plan);
+  } else { // rule kv_replicas_match speaks of that
+    Plan own = plan;
+    own.kvReplicas = replicas;
+    wanted = meshOf(own);
+  }
   if (plan.mesh == wanted)
     return;
   auto show = [](const std::vector<MeshAxis> &mesh) {
@@ -194,19 +201,23 @@ bool runsAreKnown(const Program &program, const Plan &plan) {
 }
 
 void checkStageKinds(Check &check) {
-  std::vector<std::string> kinds;
-  for (const Kind &kind : check.program.kinds)
-    kinds.push_back(kind.name);
   for (size_t i = 0; i < check.plan.stages.size(); ++i)
     for (const StageRun &run : check.plan.stages[i].runs) {
+      const bool known = kindIndex(check.program, run.kind) >= 0;
+      if (known && run.count >= 1)
+        continue;
       const std::string where = " on stage " + std::to_string(i);
-      if (kindIndex(check.program, run.kind) < 0)
-        check.fail("expected a kind of the model" + where + ", but got '" +
-                       run.kind + "'",
-                   kinds);
-      else if (run.count < 1)
+      if (known) {
         check.fail("expected at least one layer of '" + run.kind + "'" +
                    where + ", but got " + std::to_string(run.count));
+        continue;
+      }
+      std::vector<std::string> kinds;
+      for (const Kind &kind : check.program.kinds)
+        kinds.push_back(kind.name);
+      check.fail("expected a kind of the model" + where + ", but got '" +
+                     run.kind + "'",
+                 std::move(kinds));
     }
 }
 
@@ -216,24 +227,29 @@ void checkRecompute(Check &check) {
       int index = kindIndex(check.program, run.kind);
       if (index < 0)
         continue;
+      const std::vector<KindVariant> &variants =
+          check.program.kinds[index].variants;
+      if (std::any_of(variants.begin(), variants.end(),
+                      [&](const KindVariant &variant) {
+                        return variant.policy == run.recompute;
+                      }))
+        continue;
       std::vector<std::string> policies;
-      bool known = false;
-      for (const KindVariant &variant : check.program.kinds[index].variants) {
+      for (const KindVariant &variant : variants)
         policies.emplace_back(name(variant.policy));
-        known = known || variant.policy == run.recompute;
-      }
-      if (!known)
-        check.fail("expected a recompute policy that '" + run.kind +
-                       "' has on stage " + std::to_string(i) + ", but got '" +
-                       std::string(name(run.recompute)) + "'",
-                   policies);
+      check.fail("expected a recompute policy that '" + run.kind +
+                     "' has on stage " + std::to_string(i) + ", but got '" +
+                     std::string(name(run.recompute)) + "'",
+                 std::move(policies));
     }
 }
 
-/// Joins neighbours of one kind: a run-length list of (kind, count).
-std::vector<std::pair<std::string, int64_t>>
-layersInOrder(const Plan &plan) {
-  std::vector<std::pair<std::string, int64_t>> order;
+/// A run-length list of (kind, count); the kinds' names live elsewhere.
+using LayersInOrder = std::vector<std::pair<std::string_view, int64_t>>;
+
+/// Joins neighbours of one kind.
+LayersInOrder layersInOrder(const Plan &plan) {
+  LayersInOrder order;
   for (const Stage &stage : plan.stages)
     for (const StageRun &run : stage.runs) {
       if (order.empty() || order.back().first != run.kind)
@@ -243,11 +259,11 @@ layersInOrder(const Plan &plan) {
   return order;
 }
 
-std::string
-showLayers(const std::vector<std::pair<std::string, int64_t>> &order) {
+std::string showLayers(const LayersInOrder &order) {
   std::string text = "[";
   for (const auto &[kind, count] : order)
-    text += (text.size() > 1 ? ", " : "") + std::to_string(count) + " " + kind;
+    text += (text.size() > 1 ? ", " : "") + std::to_string(count) + " " +
+            std::string(kind);
   return text + "]";
 }
 
@@ -270,7 +286,7 @@ std::string showSplit(const Program &program,
 void checkStagesCover(Check &check) {
   if (!runsAreKnown(check.program, check.plan))
     return; // rule stage_kinds_known speaks of it
-  std::vector<std::pair<std::string, int64_t>> wanted;
+  LayersInOrder wanted;
   for (const Run &run : check.program.stack) {
     const std::string &kind = check.program.kinds[run.kind].name;
     if (wanted.empty() || wanted.back().first != kind)
