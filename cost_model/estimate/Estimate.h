@@ -101,9 +101,10 @@ public:
   ~EstimateCache();
   EstimateCache(const EstimateCache &) = delete;
 
-  /// Plans with the same key have layers that take and hold the same. Does not
-  /// read the plan's mesh.
+  /// Plans with the same key have layers that take the same; the same memoryKey,
+  /// that hold the same. Neither reads the plan's mesh.
   static LayersKey layersKey(const Plan &plan);
+  static LayersKey memoryKey(const Plan &plan);
   /// What priced() prices. Of less than All no time is longer.
   enum class Extent {
     Ops,   ///< no collectives but those of attention

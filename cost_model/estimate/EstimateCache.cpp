@@ -53,6 +53,13 @@ Key localKey(const Plan &plan, int64_t kind, Recompute policy,
           plan.order == MeshOrder::DpPp ? plan.pp : 0};
 }
 
+/// What a layer holds does not ask where ranks lie, nor how many repeat it.
+Key memoryKeyOf(const Plan &plan, int64_t kind, Recompute policy) {
+  Key key = localKey(plan, kind, policy, plan.microBatch);
+  key[8] = key[11] = key[13] = 0; // data ranks, copies, order of the mesh
+  return key;
+}
+
 /// What encodings depend on: which axes there are, of what they are part, and how
 /// a sequence is split; not how large they are.
 struct Structure {
@@ -423,6 +430,10 @@ LayersKey EstimateCache::layersKey(const Plan &plan) {
   return localKey(plan, 0, Recompute::None, plan.microBatch);
 }
 
+LayersKey EstimateCache::memoryKey(const Plan &plan) {
+  return memoryKeyOf(plan, 0, Recompute::None);
+}
+
 std::array<LayerProfile, 3>
 EstimateCache::priced(const Program &program, const Hardware &hardware,
                       const Profile &profile, const Plan &plan, int kind,
@@ -459,7 +470,7 @@ const LayerMemory &EstimateCache::memory(const Program &program,
                                          const Plan &plan, int kind,
                                          Recompute policy) {
   return state->shared->memories.of(
-      localKey(plan, kind, policy, plan.microBatch), [&] {
+      memoryKeyOf(plan, kind, policy), [&] {
         const Plan &local = state->local(plan);
         return state->memory(local,
                              program.kinds[static_cast<size_t>(kind)], kind,

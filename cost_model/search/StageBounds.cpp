@@ -168,6 +168,7 @@ double StageBounds::chunkedTime(const Site &site, const Candidate &c) const {
   const std::vector<int64_t> counts = layersPerStage(c, program.layers);
   const int64_t stages = static_cast<int64_t>(counts.size());
   std::vector<Cost> costs;
+  costs.reserve(counts.size());
   for (int64_t stage = 0, from = 0; stage < stages; ++stage) {
     // The ends are those of all stages, not of the ranks.
     Candidate line = c;
@@ -209,6 +210,7 @@ double StageBounds::completeTime(const Site &site, const Candidate &c) const {
     Cost cost;
   };
   std::vector<Own> stages;
+  stages.reserve(uniform() ? 4 : static_cast<size_t>(c.pp));
   const auto add = [&](int64_t stage, int64_t from, int64_t count,
                        double times) {
     const Cost cost = stageCost(site, c, stage, from, count);

@@ -165,12 +165,12 @@ void StageBounds::findHolds(Ground &ground) {
   if (ground.routedHold)
     return;
   ground.routedHold =
-      &tables->routedHold.of(EstimateCache::layersKey(ground.plan),
+      &tables->routedHold.of(EstimateCache::memoryKey(ground.plan),
                              [&] { return held(ground.plan, true); });
   ground.othersHold =
       &withoutExperts(ground.plan, [&]() -> const Holds & {
         return tables->othersHold.of(
-            EstimateCache::layersKey(ground.plan),
+            EstimateCache::memoryKey(ground.plan),
             [&] { return held(ground.plan, false); });
       });
 }
@@ -236,7 +236,7 @@ bool StageBounds::endsFit(const Candidate &c, double limit) {
   setBatch(scratch, key);
   forgetPlace(scratch);
   const double bytes =
-      tables->ends.of(EstimateCache::layersKey(scratch), [&] {
+      tables->ends.of(EstimateCache::memoryKey(scratch), [&] {
         Plan whole = scratch;
         setMesh(whole);
         Bytes most(0);
@@ -369,8 +369,11 @@ const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
   }
   if (current.depth == depth && current.key == key)
     return current;
+  std::vector<Layer> layers = std::move(current.layers); // to use its memory
+  layers.clear();
   current = Site();
   Site &site = current;
+  site.layers = std::move(layers);
   site.key = key;
   site.depth = depth;
 
