@@ -162,8 +162,10 @@ private:
   Holds held(const Plan &plan, bool routed);
   Ground &groundOf(const Candidate &key);
   const Ownership &ownershipOf(Ground &ground, const Candidate &key);
-  Cost costOf(const Price &price, const Ground &ground, const Ownership &own,
-              const StageClock &clock, bool beside, int kind) const;
+  /// `longer`: of the layers beside it that hide the most.
+  Cost costOf(const Price &price, const Price &longer, const Ground &ground,
+              const Ownership &own, const StageClock &clock, bool beside,
+              int kind) const;
   void setRanks(int64_t ranks);
 
   bool uniform() const { return layerKinds.size() == 1; }

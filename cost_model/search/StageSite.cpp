@@ -325,7 +325,8 @@ StageBounds::ownershipOf(Ground &ground, const Candidate &key) {
   return ground.ownerships.back();
 }
 
-StageBounds::Cost StageBounds::costOf(const Price &price, const Ground &ground,
+StageBounds::Cost StageBounds::costOf(const Price &price, const Price &longer,
+                                      const Ground &ground,
                                       const Ownership &own,
                                       const StageClock &clock, bool beside,
                                       int kind) const {
@@ -339,8 +340,10 @@ StageBounds::Cost StageBounds::costOf(const Price &price, const Ground &ground,
   const bool alone = uniform() && isRepeated(program.kinds[index]);
   StageWork work;
   LayerProfile layer;
-  layer.forward = Seconds(price.forwardCompute);
-  layer.dataGrad = Seconds(price.backwardCompute);
+  layer.forward =
+      Seconds(std::max(price.forwardCompute, longer.forwardCompute));
+  layer.dataGrad =
+      Seconds(std::max(price.backwardCompute, longer.backwardCompute));
   addLayers(work, work.layers, layer, *own.blocks[index], *own.times[index], 1);
   if (alone || !profile.overlapParameterGather)
     cost.forward += clock.shardedForward(work).count();
@@ -386,17 +389,22 @@ const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
   ground.plan.schedule = key.schedule;
   ground.plan.offloadOptimizer = key.offload;
   const StageClock clock(hardware, profile, ground.plan);
-  const auto cost = [&](int kind, Recompute policy) {
+  // Of a layer under `policy` on a stage that also has some under `company`.
+  const auto costBeside = [&](int kind, Recompute policy, Recompute company) {
     const Price &price = priceOf(ground.rows, kind, policy);
-    return own ? costOf(price, ground, *own, clock, beside, kind)
+    return own ? costOf(price, priceOf(ground.rows, kind, company), ground,
+                        *own, clock, beside, kind)
                : price.cost(beside); // what else depends on ZeRO
+  };
+  const auto cost = [&](int kind, Recompute policy) {
+    return costBeside(kind, policy, policy);
   };
 
   for (size_t k = 0; k < layerKinds.size(); ++k) {
     const int kind = layerKinds[k];
     Layer layer;
     layer.count = static_cast<double>(before[k].back());
-    layer.plain = cost(kind, Recompute::None);
+    layer.plain = costBeside(kind, Recompute::None, key.recompute);
     layer.policy = layer.plain;
     if (depth == Depth::Policy) { // before, nothing asks what layers hold
       findHolds(ground);

@@ -64,7 +64,7 @@ private:
     const Seconds time = estimator.time(c);
     const Bytes memory = estimator.memory(c);
     CAPTURE(canonicalText(estimator.plan(c)), time.count(), memory.count());
-    if (probes % 16 == 0) { // what the search remembers changes nothing
+    if (probes % 8 == 0) { // what the search remembers changes nothing
       const Estimate fresh =
           estimate(program, hardware, profile, estimator.plan(c));
       REQUIRE(fresh.stepTime == time);
