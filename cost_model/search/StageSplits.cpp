@@ -154,24 +154,55 @@ SplitBox StageBounds::box(const Candidate &c, double atMost) {
   const double within = atMost - stepTime(site, 0, site.leastReduce, 0);
   const double path = this->path(site, c);
   const int64_t layers = program.layers;
+  const auto inTime = [&](const Cost &cost, int64_t stage) {
+    return stageTime(site, c, cost, stage, path) <= within * (1 + 1e-9);
+  };
   const auto fits = [&](int64_t stage, int64_t from, int64_t count) {
-    return stageTime(site, c, stageCost(site, c, stage, from, count), stage,
-                     path) <= within * (1 + 1e-9);
+    return inTime(stageCost(site, c, stage, from, count), stage);
   };
-  box.first = box.last = box.interior = 0;
-  while (box.first < layers && fits(0, 0, box.first + 1))
-    ++box.first;
-  while (box.last < layers &&
-         fits(c.pp - 1, layers - box.last - 1, box.last + 1))
-    ++box.last;
-  const auto anyFits = [&](int64_t count) {
-    for (int64_t from = 1; from + count < layers; ++from)
-      if (fits(1, from, count))
-        return true;
-    return false;
+  // Under "full on n" one layer more at the front of a stage may take the place
+  // of a longer one: the time of a stage does not always grow with it.
+  const auto mayFit = [&](int64_t stage, int64_t from, int64_t count) {
+    if (policyLayers(c, static_cast<double>(count)) ==
+        static_cast<double>(count))
+      return fits(stage, from, count);
+    Candidate weak = c; // all layers at their best
+    weak.fullLayers = -1;
+    Cost cost = stageCost(site, weak, stage, from, 0);
+    for (size_t k = 0; k < site.layers.size(); ++k)
+      cost.add(Cost::least(site.layers[k].plain, site.layers[k].policy),
+               static_cast<double>(before[k][from + count] - before[k][from]));
+    return inTime(cost, stage);
   };
-  while (c.pp > 2 && box.interior < layers - 2 && anyFits(box.interior + 1))
-    ++box.interior;
+  /// The most of 0 .. `most` for which `fits`; `mayFit` falls with the count.
+  const auto largest = [](int64_t most, const auto &mayFit, const auto &fits) {
+    int64_t count = 0;
+    while (count < most && mayFit(count + 1))
+      ++count;
+    while (count > 0 && !fits(count))
+      --count;
+    return count;
+  };
+  const auto ofStage = [&](int64_t stage, const auto &from) {
+    return largest(
+        layers,
+        [&](int64_t count) { return mayFit(stage, from(count), count); },
+        [&](int64_t count) { return fits(stage, from(count), count); });
+  };
+  box.first = ofStage(0, [](int64_t) { return int64_t(0); });
+  box.last = ofStage(c.pp - 1, [&](int64_t count) { return layers - count; });
+  box.interior = 0;
+  if (c.pp > 2) {
+    const auto any = [&](int64_t count, const auto &fits) {
+      for (int64_t from = 1; from + count < layers; ++from)
+        if (fits(1, from, count))
+          return true;
+      return false;
+    };
+    box.interior =
+        largest(layers - 2, [&](int64_t count) { return any(count, mayFit); },
+                [&](int64_t count) { return any(count, fits); });
+  }
   return box;
 }
 
