@@ -17,11 +17,54 @@ Candidate lawOf(Candidate batch) {
 
 } // namespace
 
-Meshes::Meshes(const Estimator &estimator, const Family &family) {
+Meshes::Meshes(const Estimator &estimator, const Family &family,
+               const SearchOptions &options) {
+  const bool atOnce = options.stop && options.stop();
   for (const Candidate &mesh : family.meshes())
-    meshes.push_back({mesh, estimator.check(mesh, Depth::Mesh)});
-  for (size_t first = 0; first < meshes.size(); first = endOfGroup(first))
+    meshes.push_back({mesh, {}});
+  if (atOnce) {
+    left = static_cast<int64_t>(meshes.size());
+    return;
+  }
+  for (size_t first = 0; first < meshes.size(); first = endOfGroup(first)) {
+    if (options.stop && options.stop()) {
+      addSome(first, estimator, family, options.memoryLimit);
+      return;
+    }
     addGroup(first, estimator, family);
+  }
+}
+
+void Meshes::addSome(size_t first, const Estimator &estimator,
+                     const Family &family, Bytes limit) {
+  struct Group {
+    int64_t replica; ///< ranks that hold the model once
+    size_t first;
+  };
+  std::vector<Group> groups;
+  for (; first < meshes.size(); first = endOfGroup(first)) {
+    const Candidate &mesh = meshes[first].mesh;
+    left += static_cast<int64_t>(endOfGroup(first) - first);
+    Candidate least = mesh;
+    least.ep = mesh.dp * mesh.cp * mesh.tp;
+    if (!family.batches(mesh).empty() &&
+        estimator.mayFit(least, Depth::Mesh, limit))
+      groups.push_back({mesh.tp * mesh.cp * mesh.pp, first});
+  }
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const Group &a, const Group &b) {
+                     return a.replica < b.replica;
+                   });
+  // Ever further apart, as most of the many large replicas are slow.
+  const size_t most = std::min<size_t>(32, groups.size());
+  const size_t spare = groups.size() - most;
+  for (size_t i = 0; i < most; ++i) {
+    const size_t apart =
+        most > 1 ? spare * i * i / ((most - 1) * (most - 1)) : 0;
+    const size_t chosen = groups[i + apart].first;
+    addGroup(chosen, estimator, family);
+    left -= static_cast<int64_t>(endOfGroup(chosen) - chosen);
+  }
 }
 
 size_t Meshes::endOfGroup(size_t first) const {
@@ -58,6 +101,7 @@ void Meshes::addGroup(size_t first, const Estimator &estimator,
   const size_t end = endOfGroup(first);
   const std::vector<Candidate> batches = family.batches(meshes[first].mesh);
   for (size_t i = first; i < end; ++i) {
+    meshes[i].violations = estimator.check(meshes[i].mesh, Depth::Mesh);
     if (!meshes[i].violations.empty())
       continue; // of the mesh itself
     std::optional<Candidate> last;

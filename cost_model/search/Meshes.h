@@ -21,8 +21,14 @@ struct LegalMesh {
 /// All meshes, in groups that differ only in where experts live.
 class Meshes {
 public:
-  Meshes(const Estimator &estimator, const Family &family);
+  Meshes(const Estimator &estimator, const Family &family,
+         const SearchOptions &options);
 
+  /// Meshes that nobody looked into, as `options.stop` said so: they have no
+  /// roots and count nothing. If it said so after the start, a few more were
+  /// looked into, that one plan may be found: most of those that hold the model
+  /// on few ranks and may fit.
+  int64_t uncounted() const { return left; }
   size_t size() const { return meshes.size(); }
   const LegalMesh &operator[](size_t index) const { return meshes[index]; }
   /// One past the last mesh of the group that begins at `first`.
@@ -36,8 +42,11 @@ public:
 
 private:
   void addGroup(size_t first, const Estimator &estimator, const Family &family);
+  void addSome(size_t first, const Estimator &estimator, const Family &family,
+               Bytes limit);
   void addLawful(size_t mesh, const Candidate &batch, const Estimator &estimator);
   std::vector<LegalMesh> meshes;
+  int64_t left = 0;
 };
 
 } // namespace shardwright::cost

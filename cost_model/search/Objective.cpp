@@ -122,6 +122,7 @@ private:
     sum.evaluated += result.counters.evaluated;
     sum.illegal += result.counters.illegal;
     sum.open += result.counters.open;
+    sum.uncounted += result.counters.uncounted;
     if (!result.counters.proven) {
       sum.proven = false;
       choice.openValue =

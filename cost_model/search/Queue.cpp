@@ -26,6 +26,15 @@ void NodeQueue::push(Node node) {
   std::push_heap(heap.begin(), heap.end(), later());
 }
 
+std::vector<const Node *> NodeQueue::inOrder() const {
+  std::vector<Entry> entries = heap;
+  std::sort_heap(entries.begin(), entries.end(), later());
+  std::vector<const Node *> all;
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry)
+    all.push_back(&nodes[entry->place]);
+  return all;
+}
+
 void NodeQueue::fill(const std::vector<Node> &all) {
   nodes.assign(all.begin(), all.end());
   heap.reserve(nodes.size());

@@ -39,6 +39,7 @@ public:
   const Node &top() const { return nodes[heap.front().place]; }
   Node take();
   void push(Node node);
+  std::vector<const Node *> inOrder() const;
   /// Of an empty queue.
   void fill(const std::vector<Node> &all);
 

@@ -1,6 +1,7 @@
 #include "cost_model/search/Search.h"
 
 #include "cost_model/base/Crew.h"
+#include "cost_model/search/Descent.h"
 #include "cost_model/search/Family.h"
 #include "cost_model/search/Worker.h"
 
@@ -38,7 +39,7 @@ class BranchAndBound {
 public:
   BranchAndBound(const Estimator &estimator, const SearchOptions &options)
       : estimator(estimator), options(options), family(options),
-        meshes(estimator, family), records(meshes.size()),
+        meshes(estimator, family, options), records(meshes.size()),
         incumbents({}, options),
         crew(static_cast<size_t>(std::max(1, options.threads))) {
     for (int i = 0; i < std::max(1, options.threads); ++i) {
@@ -52,10 +53,8 @@ public:
     addRoots();
     size_t size = 8; // of a round: the first incumbents are worth waiting for
     while (!queue.empty()) {
-      if (options.stop && options.stop()) {
-        leaveOpen();
+      if (stopped())
         break;
-      }
       std::vector<Node> round;
       while (round.size() < size && !queue.empty()) {
         Node node = queue.take();
@@ -67,21 +66,50 @@ public:
       workOn(round);
       size = std::min<size_t>(2 * size, 64);
     }
+    if (!queue.empty() || !aside.empty() || meshes.uncounted() > 0)
+      leaveOpen();
     finish();
     return std::move(result);
   }
 
 private:
+  /// Once it was, it is: a clock is not asked again.
+  bool stopped() {
+    wasStopped = wasStopped || meshes.uncounted() > 0 ||
+                 (options.stop && options.stop());
+    return wasStopped;
+  }
+
+  /// Of the roots from `from` on, which have no bound yet, the first of every few
+  /// get theirs, for a plan to be found; the others wait for nothing.
+  void setAside(std::vector<Node> &roots, size_t from) {
+    const size_t most = 512;
+    const size_t every = (roots.size() - from + most - 1) / most;
+    size_t kept = from;
+    for (size_t i = from; i < roots.size(); ++i)
+      if ((i - from) % every == 0) {
+        roots[kept] = std::move(roots[i]);
+        roots[kept].bound = workers[0].rootBound(roots[kept]);
+        ++kept;
+      } else {
+        aside.push_back(std::move(roots[i]));
+      }
+    roots.resize(kept);
+  }
+
   void addRoots() {
     for (size_t i = 0; i < meshes.size(); ++i) {
       result.counters.considered += meshes[i].leaves;
       result.counters.illegal += meshes[i].illegal;
     }
+    result.counters.uncounted = meshes.uncounted();
     std::vector<Node> roots = std::move(meshes.roots);
     const size_t some = 4096; // between questions whether to stop
     for (size_t from = 0; from < roots.size(); from += some) {
-      if (from > 0 && options.stop && options.stop())
-        break; // the others keep 0
+      if (stopped()) {
+        setAside(roots, from);
+        break;
+      }
       crew.each(std::min(some, roots.size() - from),
                 [&](size_t thread, size_t i) {
                   Node &root = roots[from + i];
@@ -169,10 +197,29 @@ private:
     incumbents = Incumbents(result.plans, options);
   }
 
+  /// A plan to show, which still counts as open: its part is not left.
+  void descend() {
+    const std::vector<const Node *> parts = queue.inOrder();
+    if (const auto plan = Descent(estimator, options, meshes).run(parts))
+      insert(*plan);
+  }
+
   /// The search was stopped: what is left may hold better plans.
   void leaveOpen() {
     result.counters.proven = false;
-    result.openBound = Seconds(queue.top().bound);
+    // No kernel is faster than the arithmetic peak, whatever the mesh.
+    double least = std::numeric_limits<double>::infinity();
+    if ((!aside.empty() || meshes.uncounted() > 0) && meshes.size() > 0)
+      least = estimator.lowerBound(meshes[0].mesh, Depth::Mesh).count() *
+              (1 - roundingSlack);
+    if (!queue.empty())
+      least = std::min(least, queue.top().bound);
+    result.openBound = Seconds(least);
+    if (result.plans.empty() &&
+        options.cutoff.count() == std::numeric_limits<double>::infinity())
+      descend();
+    for (const Node &root : aside)
+      result.counters.open += left(family, root);
     while (!queue.empty()) {
       const Node node = queue.take();
       if (beaten(node.bound, node.part.candidate))
@@ -218,6 +265,7 @@ private:
   const Estimator &estimator;
   const SearchOptions &options;
   Family family;
+  bool wasStopped = false;
   Meshes meshes;
   std::vector<FamilyRecord> records;
   std::vector<std::unique_ptr<Estimator>> others; ///< of the other threads
@@ -225,6 +273,7 @@ private:
   Incumbents incumbents;
   Crew crew;
   NodeQueue queue;
+  std::vector<Node> aside; ///< roots that were not bounded before the stop
   SearchResult result;
 };
 
@@ -235,7 +284,7 @@ public:
       : estimator(estimator), options(options), family(options) {}
 
   std::optional<RankedPlan> run() {
-    const Meshes meshes(estimator, family);
+    const Meshes meshes(estimator, family, options);
     for (size_t i = 0; i < meshes.size(); ++i)
       for (const Candidate &batch : family.batches(meshes[i].mesh)) {
         if (options.stop && options.stop())

@@ -91,7 +91,9 @@ struct SearchOptions {
   /// Slower plans are not wanted: another question has better ones.
   Seconds cutoff = Seconds(std::numeric_limits<double>::infinity());
   int threads = 1;          ///< never changes the answer
-  /// Asked between rounds; true ends the search with what is known by then.
+  /// Asked between meshes and rounds; true ends the search with what is known by
+  /// then. A search that has no plan by then goes down to one first, at once;
+  /// one that is stopped as it begins has none.
   std::function<bool()> stop;
 };
 
@@ -132,6 +134,8 @@ struct SearchCounters {
   int64_t evaluated = 0;  ///< priced in full
   int64_t open = 0;       ///< not looked at when the search was stopped
   int64_t illegal = 0;    ///< beside those considered: break a rule
+  int64_t uncounted = 0;  ///< meshes whose plans are not among those considered,
+                          ///< as the search was stopped before it came to them
   bool proven = true;     ///< no plan of the family beats the answer
   bool operator==(const SearchCounters &) const = default;
 };

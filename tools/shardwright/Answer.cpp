@@ -134,10 +134,21 @@ Failure whyNothing(const Question &question, const SearchAnswer &answer) {
 
 namespace {
 
+/// What a search that was stopped left.
+std::string leftText(const SearchCounters &counters) {
+  std::string text;
+  if (counters.open > 0 || counters.uncounted == 0)
+    text = groupedText(counters.open) + " plans";
+  if (counters.uncounted > 0)
+    text += (text.empty() ? "" : " and ") + std::string("those of ") +
+            groupedText(counters.uncounted) + " meshes, which nobody counted,";
+  return text;
+}
+
 /// How far the answer of a search that was stopped may be from the best.
 std::string openText(const SearchAnswer &answer, double openValue) {
-  const std::string count = groupedText(answer.result.counters.open);
-  std::string text = "stopped: " + count + " plans were not looked at";
+  std::string text = "stopped: " + leftText(answer.result.counters) +
+                     " were not looked at";
   if (answer.objective == Objective::Memory)
     return text + "; some of them may need less";
   if (openValue <= 0) // not even bounded yet
@@ -437,8 +448,13 @@ bool answer(Question &question, const QuestionFlags &flags,
   if (answer.smallest)
     tryMoreGpus(question, answer, common.stop);
   std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  note("searched " + groupedText(answer.result.counters.considered) +
-           " plans in " + secondsText(Seconds(took.count())),
+  const SearchCounters &counters = answer.result.counters;
+  const std::string time = " in " + secondsText(Seconds(took.count()));
+  note(counters.proven
+           ? "searched " + groupedText(counters.considered) + " plans" + time
+           : "looked at " + groupedText(counters.considered - counters.open) +
+                 " of " + groupedText(counters.considered) + " plans" + time +
+                 "; " + leftText(counters) + " are still open",
        streams.err);
   return true;
 }

@@ -40,8 +40,9 @@ struct Priced {
 };
 
 LayoutRank rankOf(const SearchAnswer &found, const Priced &own) {
-  return layoutRank(*found.sizes[found.best].estimator(), found.options,
-                    own.plan, own.estimate.stepTime);
+  const SizedQuestion &size = found.sizes[found.best];
+  return layoutRank(*size.estimator(), size.options, own.plan,
+                    own.estimate.stepTime);
 }
 
 void printChanges(const Question &question, const Priced &own,
@@ -85,7 +86,8 @@ void print(const Question &question, const SearchAnswer &found,
         << " of layouts (best recomputation and layers of each); "
         << percentText(own.estimate.stepTime.count() /
                        best.estimate.stepTime.count())
-        << " of the best plan's time\n";
+        << " of the best plan's time"
+        << (found.result.counters.proven ? "" : " (of those found)") << "\n";
   }
   out << "\n";
   if (memory >= question.memoryLimit)
@@ -197,6 +199,8 @@ ExitCode runExplain(ExplainOptions options, Streams streams) {
        !readOther(options, question, plan, other, failure)))
     return report(failure, streams.err);
 
+  for (const std::string &text : question.model.notes)
+    note(text, streams.err);
   const InterruptGuard guard; // of the sensitivities, too
   SearchAnswer found;
   if (!answer(question, options.question, options.search, streams, found,
@@ -211,17 +215,23 @@ ExitCode runExplain(ExplainOptions options, Streams streams) {
   if (!options.against.empty()) {
     plans.push_back(priced("the other", other));
   } else if (options.whyNot.empty() && !found.result.plans.empty()) {
-    plans.push_back(priced("the best", found.result.plans[0].plan));
+    plans.push_back(priced(found.result.counters.proven ? "the best"
+                                                        : "the best found",
+                           found.result.plans[0].plan));
   }
   if (!options.whyNot.empty()) {
     SearchAnswer those;
     if (!answer(question, options.question, narrowed, streams, those, failure))
       return report(failure, streams.err);
-    if (those.result.plans.empty()) {
+    if (!those.result.plans.empty()) {
+      plans.push_back(priced(those.result.counters.proven
+                                 ? "the best of those"
+                                 : "the best found of those",
+                             those.result.plans[0].plan));
+    } else if (those.result.counters.proven) {
       failure = whyNothing(question, those);
       return report(failure, streams.err);
-    }
-    plans.push_back(priced("the best of those", those.result.plans[0].plan));
+    } // else it was said that it was stopped: the rest is not lost with it
   }
   if (options.json)
     streams.out << toJson(question, found, plans, options.turns).dump(2) << "\n";

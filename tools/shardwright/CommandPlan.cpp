@@ -135,7 +135,8 @@ void printAnswer(const Question &question, const SearchAnswer &found,
     if (others > 0)
       out << "tied: predicted less than " << percentText(tied - 1)
           << " apart, within which measurements may turn the order\n";
-    out << "\nbest: " << planText(program, best.plan) << "\nstep "
+    out << (result.counters.proven ? "\nbest: " : "\nbest found: ")
+        << planText(program, best.plan) << "\nstep "
         << secondsText(best.estimate.stepTime) << "; "
         << intervalText(intervalOf(program, question.cluster.hardware,
                                    question.profile, best.plan, best.estimate))
@@ -161,7 +162,16 @@ void printAnswer(const Question &question, const SearchAnswer &found,
   out << groupedText(counters.considered) << " legal plans considered: "
       << groupedText(counters.evaluated) << " priced, "
       << groupedText(counters.pruned) << " pruned by a bound on their time, "
-      << groupedText(counters.unfit) << " do not fit; "
+      << groupedText(counters.unfit)
+      << (found.objective == Objective::Memory && !result.plans.empty()
+              ? " need more memory than the best"
+              : " do not fit");
+  if (!counters.proven)
+    out << ", " << groupedText(counters.open) << " not looked at";
+  if (counters.uncounted > 0)
+    out << ", and " << groupedText(counters.uncounted)
+        << " meshes whose plans nobody counted";
+  out << "; "
       << groupedText(counters.illegal) << " more break a rule\n";
   printBasis(question,
              result.plans.empty() ? question.base.dtypes

@@ -20,7 +20,8 @@ bool sameLayout(const Plan &a, const Plan &b) {
 } // namespace
 
 std::string LayoutRank::text() const {
-  return (more ? ">= " : "") + std::to_string(rank);
+  return (more ? ">= " : "") + std::to_string(rank) +
+         (stopped ? " (stopped)" : "");
 }
 
 LayoutRank layoutRank(const Estimator &estimator, SearchOptions options,
@@ -36,7 +37,8 @@ LayoutRank layoutRank(const Estimator &estimator, SearchOptions options,
   for (const RankedPlan &other : faster.plans)
     result.rank +=
         !sameLayout(other.plan, plan) && other.estimate.stepTime < time ? 1 : 0;
-  result.more = result.rank >= kMost;
+  result.stopped = !faster.counters.proven;
+  result.more = result.rank >= kMost || result.stopped;
   return result;
 }
 

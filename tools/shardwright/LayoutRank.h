@@ -14,10 +14,11 @@ namespace shardwright::tools {
 struct LayoutRank {
   int64_t rank = 1;
   bool more = false; ///< there are more faster ones than are counted
+  bool stopped = false; ///< before all were found that are faster
   std::optional<cost::RankedPlan> best; ///< if it is no slower than the plan
   int64_t considered = 0;               ///< legal plans
 
-  std::string text() const; ///< "12", or ">= 200"
+  std::string text() const; ///< "12", ">= 200", ">= 3 (stopped)"
 };
 /// `plan` takes `time` a step, and is itself not counted as faster.
 LayoutRank layoutRank(const cost::Estimator &estimator,

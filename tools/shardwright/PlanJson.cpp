@@ -177,6 +177,7 @@ Json countersJson(const SearchCounters &counters) {
           {"evaluated", counters.evaluated},
           {"breaks_a_rule", counters.illegal},
           {"open", counters.open},
+          {"meshes_not_counted", counters.uncounted},
           {"proven", counters.proven}};
 }
 

@@ -1,5 +1,6 @@
 #include "tools/shardwright/Question.h"
 
+#include "cost_model/base/Format.h"
 #include "cost_model/hardware/Kernel.h"
 #include "tools/shardwright/Words.h"
 
@@ -290,6 +291,11 @@ bool readQuestion(const std::string &model, const QuestionFlags &flags,
     return false;
   question.memoryLimit =
       flags.memoryLimit.empty() ? hardware.device.usable : limit;
+  if (question.memoryLimit > hardware.device.usable)
+    question.model.notes.push_back(
+        "--memory-limit " + flags.memoryLimit + " is more than the " +
+        bytesText(hardware.device.usable) + " that a rank of " +
+        hardware.name + " can use: plans are for a device that has it");
   return true;
 }
 

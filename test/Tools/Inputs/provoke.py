@@ -236,8 +236,8 @@ case("expectation", "predict", tiny, "--cluster", "host", "--plan", "plan.json",
 flags("plan_does_not_fit", "--gpus", "1", "--global-batch", "1",
       "--require-fit", model=f"{source}/examples/models/llama-3-70b",
       cluster="dgx-h100")
-search("search_stopped", "--gpus", "64", "--time-limit", "0.001",
-       "--global-batch", "512", model=f"{source}/examples/models/llama-3-70b")
+search("search_stopped", "--gpus", "8", "--time-limit", "0.001",
+       "--global-batch", "8", model=f"{source}/examples/models/llama-3-70b")
 search("zero_not_of_framework", "--fix", "zero=3")
 search("schedule_not_of_framework", "--fix", "schedule=zb-v")
 flags("no_rate_for_dtype", "--dtype", "bf16")

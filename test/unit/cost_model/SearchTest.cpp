@@ -134,29 +134,66 @@ TEST_CASE("the same question has the same answer") {
 TEST_CASE("a search that is stopped says how far it may be from the best") {
   ToyModel model;
   model.layers = 7;
-  model.globalBatch = 12;
+  model.globalBatch = 60;
+  model.heads = 60;
   model.tightness = 0.5;
   ToyEstimator toy(model);
-  SearchOptions options = question(model, 12, 1000, 1);
+  SearchOptions options = question(model, 60, 1000, 1);
   const SearchResult whole = search(toy, options);
   REQUIRE(whole.counters.proven);
-  bool found = false;
-  for (int rounds = 0; rounds < 8; ++rounds) {
-    int left = rounds;
-    options.stop = [&] { return left-- == 0; };
+  int stopped = 0, counting = 0, proven = 0;
+  for (int asked = 0; asked < 1024; asked += 1 + asked / 16) {
+    int left = asked;
+    options.stop = [&] { return left-- <= 0; };
     const SearchResult part = search(toy, options);
     const SearchCounters &counters = part.counters;
     CHECK(counters.considered == counters.pruned + counters.unfit +
                                      counters.evaluated + counters.open);
-    if (counters.proven)
+    CHECK(counters.considered <= whole.counters.considered);
+    if (counters.uncounted == 0)
+      CHECK(counters.considered == whole.counters.considered);
+    if (counters.proven) {
+      CHECK(counters == whole.counters);
+      ++proven;
       continue;
+    }
+    ++stopped;
+    counting += counters.uncounted > 0;
     CHECK(part.openBound <= whole.plans[0].estimate.stepTime);
-    if (!part.plans.empty()) {
-      found = true;
-      CHECK(part.plans[0].estimate.stepTime >= whole.plans[0].estimate.stepTime);
+    // Whenever it is stopped but at once, it goes down to a plan.
+    CHECK(part.plans.size() == (asked == 0 ? 0 : 1));
+    for (const RankedPlan &plan : part.plans) {
+      CHECK(plan.memory < options.memoryLimit);
+      CHECK(plan.estimate.stepTime >= whole.plans[0].estimate.stepTime);
     }
   }
-  CHECK(found);
+  CHECK(counting > 3);
+  CHECK(stopped > counting);
+  CHECK(proven > 0);
+}
+
+TEST_CASE("a stopped search finds a plan where few fit") {
+  std::mt19937 random(11);
+  int stopped = 0, found = 0;
+  for (int draw = 0; draw < 200; ++draw) {
+    const ToyModel model = drawModel(random);
+    const int64_t gpus = 1 + static_cast<int64_t>(random() % 16);
+    ToyEstimator toy(model);
+    SearchOptions options = question(model, gpus, 0, 1);
+    const std::optional<RankedPlan> least = smallest(toy, options);
+    if (!least)
+      continue;
+    options.memoryLimit = 2 * least->memory + Bytes(1);
+    int left = 1 + static_cast<int>(random() % 8);
+    options.stop = [&] { return left-- <= 0; };
+    const SearchResult part = search(toy, options);
+    if (part.counters.proven)
+      continue;
+    ++stopped;
+    found += part.plans.empty() ? 0 : 1;
+  }
+  CHECK(stopped > 50);
+  CHECK(found > 0.97 * stopped);
 }
 
 TEST_CASE("fixed and limited fields hold in every plan") {
