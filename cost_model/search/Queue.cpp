@@ -4,10 +4,32 @@
 
 namespace shardwright::cost {
 
+constexpr size_t kChildren = 4;
+
+void NodeQueue::sink(size_t hole, Entry entry) {
+  for (;;) {
+    const size_t first = kChildren * hole + 1;
+    if (first >= heap.size())
+      break;
+    size_t least = first;
+    const size_t end = std::min(first + kChildren, heap.size());
+    for (size_t child = first + 1; child < end; ++child)
+      if (isBefore(heap[child], heap[least]))
+        least = child;
+    if (!isBefore(heap[least], entry))
+      break;
+    heap[hole] = heap[least];
+    hole = least;
+  }
+  heap[hole] = entry;
+}
+
 Node NodeQueue::take() {
-  std::pop_heap(heap.begin(), heap.end(), later());
-  const size_t place = heap.back().place;
+  const size_t place = heap.front().place;
+  const Entry last = heap.back();
   heap.pop_back();
+  if (!heap.empty())
+    sink(0, last);
   unused.push_back(place);
   return std::move(nodes[place]);
 }
@@ -22,8 +44,17 @@ void NodeQueue::push(Node node) {
     unused.pop_back();
     nodes[place] = std::move(node);
   }
-  heap.push_back({bound, place});
-  std::push_heap(heap.begin(), heap.end(), later());
+  const Entry entry{bound, place};
+  size_t hole = heap.size();
+  heap.push_back(entry);
+  while (hole > 0) {
+    const size_t parent = (hole - 1) / kChildren;
+    if (!isBefore(entry, heap[parent]))
+      break;
+    heap[hole] = heap[parent];
+    hole = parent;
+  }
+  heap[hole] = entry;
 }
 
 std::vector<const Node *> NodeQueue::inOrder() const {
@@ -40,7 +71,8 @@ void NodeQueue::fill(const std::vector<Node> &all) {
   heap.reserve(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i)
     heap.push_back({nodes[i].bound, i});
-  std::make_heap(heap.begin(), heap.end(), later());
+  for (size_t i = heap.size(); i-- > 0;)
+    sink(i, heap[i]);
 }
 
 } // namespace shardwright::cost

@@ -32,7 +32,8 @@ inline int64_t left(const Family &family, const Node &node) {
 
 /// Nodes by bound, the smallest first; of equals the deeper, then by the
 /// candidate's order. Nodes are large and stay where they are: the heap holds
-/// their places.
+/// their places. Of hundreds of thousands: four children a node, which lie side
+/// by side, make it half as deep as two.
 class NodeQueue {
 public:
   bool empty() const { return heap.empty(); }
@@ -48,16 +49,16 @@ private:
     double bound;
     size_t place;
   };
-  auto later() const {
-    return [this](const Entry &a, const Entry &b) {
-      if (a.bound != b.bound)
-        return a.bound > b.bound;
-      const Part &one = nodes[a.place].part, &other = nodes[b.place].part;
-      if (one.depth != other.depth)
-        return one.depth < other.depth;
-      return one.candidate > other.candidate;
-    };
+  bool isBefore(const Entry &a, const Entry &b) const {
+    if (a.bound != b.bound)
+      return a.bound < b.bound;
+    const Part &one = nodes[a.place].part, &other = nodes[b.place].part;
+    if (one.depth != other.depth)
+      return one.depth > other.depth;
+    return one.candidate < other.candidate;
   }
+  /// Puts `entry` where `hole` is or below it.
+  void sink(size_t hole, Entry entry);
   std::deque<Node> nodes; ///< hundreds of thousands: never moved as it grows
   std::vector<size_t> unused; ///< places
   std::vector<Entry> heap;
