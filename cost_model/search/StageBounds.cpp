@@ -94,9 +94,7 @@ double StageBounds::meshTime(const Candidate &c) const {
 }
 
 double StageBounds::policyLayers(const Candidate &c, double count) {
-  return c.recompute == Recompute::Full && c.fullLayers >= 0
-             ? std::min(count, static_cast<double>(c.fullLayers))
-             : count;
+  return isMixed(c) ? std::min(count, static_cast<double>(c.fullLayers)) : count;
 }
 
 StageBounds::Cost StageBounds::stageCost(const Site &site, const Candidate &c,
@@ -148,9 +146,7 @@ double StageBounds::stageTime(const Site &site, const Candidate &c,
 
 /// One microbatch through all stages, however the layers are split.
 double StageBounds::path(const Site &site, const Candidate &c) const {
-  return c.recompute == Recompute::Full && c.fullLayers >= 0
-             ? site.plainTotal
-             : site.policyTotal;
+  return isMixed(c) ? site.plainTotal : site.policyTotal;
 }
 
 double StageBounds::stepTime(const Site &site, double pipeline, double reduce,
@@ -358,7 +354,7 @@ bool StageBounds::layersFit(const Candidate &c, double limit) {
 bool StageBounds::splitsFit(const Candidate &c, double limit) {
   const Site &site = this->site(c, Depth::Policy);
   const double slack = 1 + profile.allocatorSlack;
-  const bool some = c.recompute == Recompute::Full && c.fullLayers >= 0;
+  const bool some = isMixed(c);
   // Every kind of layers apart, as if the others needed nothing.
   for (const Layer &layer : site.layers) {
     double placed = 0;

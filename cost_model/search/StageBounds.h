@@ -169,6 +169,10 @@ private:
   void setRanks(int64_t ranks);
 
   bool uniform() const { return layerKinds.size() == 1; }
+  /// "Full on n" of a stage's layers, the others plain.
+  static bool isMixed(const Candidate &c) {
+    return c.recompute == Recompute::Full && c.fullLayers >= 0;
+  }
   /// Layers of a stage of `count` that take the policy, the first ones.
   static double policyLayers(const Candidate &c, double count);
   Cost stageCost(const Site &site, const Candidate &c, int64_t stage,

@@ -31,7 +31,7 @@ int64_t StageBounds::cap(const Site &site, const Candidate &c,
     return stageTime(site, c, cost, stage, path) - none;
   };
   const double plain = slope(layer.plain);
-  const bool some = c.recompute == Recompute::Full && c.fullLayers >= 0;
+  const bool some = isMixed(c);
   double policy = slope(layer.policy);
   if (some && !uniform())
     policy = std::min(policy, plain); // other kinds may be the ones
@@ -163,8 +163,7 @@ SplitBox StageBounds::box(const Candidate &c, double atMost) {
   // Under "full on n" one layer more at the front of a stage may take the place
   // of a longer one: the time of a stage does not always grow with it.
   const auto mayFit = [&](int64_t stage, int64_t from, int64_t count) {
-    if (policyLayers(c, static_cast<double>(count)) ==
-        static_cast<double>(count))
+    if (!isMixed(c))
       return fits(stage, from, count);
     Candidate weak = c; // all layers at their best
     weak.fullLayers = -1;
