@@ -59,10 +59,11 @@ void NodeQueue::push(Node node) {
 
 std::vector<const Node *> NodeQueue::inOrder() const {
   std::vector<Entry> entries = heap;
-  std::sort_heap(entries.begin(), entries.end(), later());
+  std::sort(entries.begin(), entries.end(),
+            [&](const Entry &a, const Entry &b) { return isBefore(a, b); });
   std::vector<const Node *> all;
-  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry)
-    all.push_back(&nodes[entry->place]);
+  for (const Entry &entry : entries)
+    all.push_back(&nodes[entry.place]);
   return all;
 }
 
