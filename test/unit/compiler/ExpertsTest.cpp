@@ -358,3 +358,162 @@ TEST_CASE("the search over expert degrees agrees with brute force") {
     CHECK(result.plans[0].estimate.stepTime.count() == Approx(best));
   }
 }
+
+namespace {
+
+/// Every legal complete candidate of a question about a model with experts, by
+/// loops that share nothing with the search.
+std::vector<Candidate> everyCandidate(const ProgramEstimator &estimator,
+                                      const SearchOptions &options,
+                                      const Program &program) {
+  std::vector<Candidate> all;
+  const auto splitsOf = [&](Candidate c) {
+    if (c.chunks > 1) {
+      all.push_back(c);
+      return;
+    }
+    for (const Split &split : splits(program.layers, c.pp, {})) {
+      if (c.recompute == Recompute::Full && split.largest <= c.fullLayers)
+        continue; // the same as all
+      c.firstLayers = split.first;
+      c.lastLayers = split.last;
+      all.push_back(c);
+    }
+  };
+  const auto statesOf = [&](Candidate c) {
+    for (int zero : c.pp > 1 ? options.zeroUnderPipeline : options.zero)
+      for (ScheduleKind schedule : options.schedules)
+        for (int64_t chunks = 1; chunks <= program.layers; ++chunks) {
+          c.zero = zero;
+          c.schedule = schedule;
+          c.chunks = chunks;
+          c.recompute = options.policies.front();
+          if ((zero > 0 && c.dp * c.cp == 1) ||
+              (schedule != ScheduleKind::OneFOneB && c.pp == 1) ||
+              (chunks > 1 && (c.pp == 1 || stageCount(schedule, c.pp, chunks) >
+                                               program.layers)) ||
+              !estimator.check(c, Depth::Complete).empty())
+            continue;
+          for (Recompute policy : options.policies) {
+            c.recompute = policy;
+            c.fullLayers = -1;
+            splitsOf(c);
+            for (c.fullLayers = 1; policy == Recompute::Full && chunks == 1 &&
+                                   c.fullLayers < program.layers;
+                 ++c.fullLayers)
+              splitsOf(c);
+          }
+        }
+  };
+  const int64_t gpus = options.gpus;
+  for (int64_t tp : divisors(gpus))
+    for (int64_t pp : divisors(gpus / tp))
+      for (int64_t cp : divisors(gpus / tp / pp)) {
+        if (pp > program.layers || (cp > 1 && options.cpKinds.empty()))
+          continue;
+        Candidate c;
+        c.dp = gpus / tp / pp / cp;
+        c.tp = tp;
+        c.pp = pp;
+        c.cp = cp;
+        c.sp = tp > 1;
+        if (options.globalBatch % c.dp != 0)
+          continue;
+        for (int64_t ep : divisors(gpus / pp))
+          for (int64_t etp : divisors(gpus / pp / ep))
+            for (int64_t micro : divisors(options.globalBatch / c.dp))
+              for (CpKind kind : cp > 1 ? options.cpKinds
+                                        : std::vector<CpKind>{CpKind::P2P}) {
+                c.ep = ep;
+                c.etp = etp;
+                c.microBatch = micro;
+                c.cpKind = kind;
+                statesOf(c);
+              }
+      }
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("brute force finds the same best plan of random models with experts") {
+  std::mt19937 random(11);
+  const auto pick = [&](auto... options) {
+    const std::common_type_t<decltype(options)...> values[] = {options...};
+    return values[random() % sizeof...(options)];
+  };
+  const std::vector<std::string> profiles = shippedProfileNames();
+  int64_t candidates = 0;
+  for (int question = 0; question < 100; ++question) {
+    ModelShape shape;
+    shape.name = "tiny";
+    shape.layers = pick(2, 3);
+    shape.hidden = pick(256, 1024);
+    shape.ffn = 1024;
+    shape.heads = 8;
+    shape.vocab = 4096;
+    shape.sequence = pick(256, 2048);
+    shape.gated = true;
+    shape.experts = pick(2, 4, 8);
+    shape.topK = pick(1, 2);
+    shape.expertFfn = pick(128, 512);
+    shape.denseLayers = pick(0, 1);
+    Program program;
+    Failure failure;
+    REQUIRE(programFromSpec(specFromShape(shape), shape.sequence, program,
+                            failure));
+    const char *cluster = pick("dgx-h100", "dgx-a100", "gb200-nvl72");
+    const std::string name = profiles[random() % profiles.size()];
+    Hardware node, hardware;
+    Profile profile;
+    REQUIRE(readHardware(shippedHardware(cluster), cluster, node, failure));
+    SearchOptions options;
+    options.gpus = pick(4, 8);
+    REQUIRE(resized(node, options.gpus, hardware, failure));
+    REQUIRE(readProfile(shippedProfile(name), name, profile, failure));
+    options.globalBatch = 4 * pick(1, 2);
+    setModel(options, program);
+    if (random() % 2)
+      options.zero = options.zeroUnderPipeline = {0, 1, 2, 3};
+    if (options.gpus == 4) {
+      options.cpKinds.assign(std::begin(cpKinds), std::end(cpKinds));
+      options.schedules = {ScheduleKind::OneFOneB, ScheduleKind::GPipe,
+                           ScheduleKind::Interleaved, ScheduleKind::ZbH1,
+                           ScheduleKind::DualPipeV};
+    }
+    Plan base;
+    base.globalBatch = options.globalBatch;
+    base.sequence = shape.sequence;
+    base.dtypes = profile.dtypes;
+    const ProgramEstimator estimator(program, hardware, profile, base,
+                                     Framework::Native, options);
+    struct Priced {
+      double time;
+      Bytes memory;
+    };
+    std::vector<Priced> all;
+    for (const Candidate &c : everyCandidate(estimator, options, program))
+      all.push_back({estimator.time(c).count(), estimator.memory(c)});
+    CAPTURE(question, cluster, name, options.gpus, all.size());
+    REQUIRE(all.size() > 100);
+    candidates += static_cast<int64_t>(all.size());
+    Bytes most(0);
+    for (const Priced &priced : all)
+      most = std::max(most, priced.memory);
+    for (int64_t percent : {100, 40, 20}) {
+      options.memoryLimit = Bytes(most.count() / 100 * percent + 1);
+      double best = 0;
+      for (const Priced &priced : all)
+        if (priced.memory < options.memoryLimit &&
+            (best == 0 || priced.time < best))
+          best = priced.time;
+      const SearchResult result = search(estimator, options);
+      INFO(percent);
+      REQUIRE((best > 0) == !result.plans.empty());
+      CHECK(result.counters.considered == static_cast<int64_t>(all.size()));
+      if (best > 0)
+        CHECK(result.plans[0].estimate.stepTime.count() == Approx(best));
+    }
+  }
+  CHECK(candidates > 200000);
+}
