@@ -355,6 +355,7 @@ bool StageBounds::splitsFit(const Candidate &c, double limit) {
   const Site &site = this->site(c, Depth::Policy);
   const double slack = 1 + profile.allocatorSlack;
   const bool some = isMixed(c);
+  const auto full = static_cast<double>(c.fullLayers * c.chunks); // of a rank
   // Every kind of layers apart, as if the others needed nothing.
   for (const Layer &layer : site.layers) {
     double placed = 0;
@@ -373,9 +374,8 @@ bool StageBounds::splitsFit(const Candidate &c, double limit) {
       if (some && !uniform()) // other kinds may be the ones that save
         policy = std::min(policy, plain);
       double count = room / policy;
-      if (some && count > static_cast<double>(c.fullLayers) && uniform())
-        count = static_cast<double>(c.fullLayers) +
-                (room - static_cast<double>(c.fullLayers) * policy) / plain;
+      if (some && count > full && uniform())
+        count = full + (room - full * policy) / plain;
       count = std::floor(count * (1 + 1e-9) + 1e-9);
       if (count < 1 && uniform() && c.chunks == 1)
         return false; // every stage holds a layer
