@@ -21,7 +21,7 @@ static_assert(static_cast<int>(cost::Init::Zeros) == 0 &&
                   static_cast<int>(cost::Init::Normal) == 2,
               "inits of the cost model are those of the runtime");
 
-uint32_t maskOf(const std::vector<cost::Axis> &axes) {
+uint32_t maskOf(const cost::Axes &axes) {
   uint32_t mask = 0;
   for (cost::Axis axis : axes)
     mask |= uint32_t{1} << axis;

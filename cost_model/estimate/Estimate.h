@@ -129,7 +129,7 @@ public:
   /// parameterBlock of a kind, and the axes that it follows from.
   const ParameterBlock &block(const Program &program, const Plan &plan,
                               int kind);
-  const std::vector<std::vector<Axis>> &
+  const std::vector<Axes> &
   reduceAxes(const Program &program, const Plan &plan, int kind);
   /// Transfers of that block.
   const struct BlockTimes &times(const Program &program,

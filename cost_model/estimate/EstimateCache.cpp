@@ -120,9 +120,9 @@ public:
                           Degree::Ep, Degree::Etp})
       degrees.push_back(axesOfDegree(plan, degree));
   }
-  int64_t of(const std::vector<Axis> &axes) const {
+  int64_t of(const Axes &axes) const {
     int64_t mask = 1;
-    for (const std::vector<Axis> &degree : degrees) {
+    for (const Axes &degree : degrees) {
       size_t held = 0;
       for (Axis axis : degree)
         held += std::find(axes.begin(), axes.end(), axis) != axes.end();
@@ -132,7 +132,7 @@ public:
   }
 
 private:
-  std::vector<std::vector<Axis>> degrees;
+  std::vector<Axes> degrees;
 };
 
 void addSteps(const Plan &plan, const Function &function,
@@ -145,7 +145,7 @@ void addSteps(const Plan &plan, const Function &function,
   }
   for (LayerPart part : facts.parts)
     steps.core = steps.core || part == LayerPart::Core;
-  const std::vector<Axis> tokens = tokenAxes(plan),
+  const Axes tokens = tokenAxes(plan),
                           data = axesOfDegree(plan, Degree::Dp),
                           parts = axesOfDegree(plan, Degree::Cp),
                           tensor = axesOfDegree(plan, Degree::Tp);
@@ -155,13 +155,13 @@ void addSteps(const Plan &plan, const Function &function,
         1099511628211u);
   };
   const DegreeMasks masks(plan);
-  const auto common = [](const std::vector<Axis> &some,
-                         const std::vector<Axis> &others) {
+  const auto common = [](const Axes &some,
+                         const Axes &others) {
     return std::find_first_of(some.begin(), some.end(), others.begin(),
                               others.end()) != some.end();
   };
   const auto mixSplit = [&](const Encoding &encoding) {
-    for (const std::vector<Axis> &axes : encoding.dims)
+    for (const Axes &axes : encoding.dims)
       mixInto(steps.splits, common(axes, data) + 2 * common(axes, parts) +
                                 4 * common(axes, tensor) + 8);
   };
@@ -176,13 +176,13 @@ void addSteps(const Plan &plan, const Function &function,
       mixInto(steps.splits, planned.values[value].reshards.steps.empty());
     }
   }
-  std::vector<Axis> repeats; // data axes over which layers only repeat
+  Axes repeats; // data axes over which layers only repeat
   for (Axis axis : axesOfDegree(plan, Degree::Edp))
     if (std::find(data.begin(), data.end(), axis) != data.end())
       repeats.push_back(axis);
   const auto mixMoved = [&](const Value &value, const Encoding &encoding) {
     for (size_t i = 0; i < value.dims.size(); ++i) {
-      const std::vector<Axis> &axes = encoding.dims[i];
+      const Axes &axes = encoding.dims[i];
       mixInto(steps.moved, masks.of(axes));
       const Role role = value.dims[i].role;
       const bool ofTokens = role == Role::Batch || role == Role::Rows;
@@ -198,7 +198,7 @@ void addSteps(const Plan &plan, const Function &function,
       const bool ofRows =
           step.dim >= 0 &&
           type.dims[static_cast<size_t>(step.dim)].role == Role::Rows;
-      const auto holds = [&](const std::vector<Axis> &axes) {
+      const auto holds = [&](const Axes &axes) {
         return common(step.axes, axes);
       };
       if (step.collective == Collective::Slice ||
@@ -282,7 +282,7 @@ public:
   Map<LayerProfile> layers;
   Map<VariantTime> ops, experts, leastExperts, moves, cores;
   Map<LayerMemory> memories;
-  Map<std::vector<std::vector<Axis>>> axes;
+  Map<std::vector<Axes>> axes;
   Map<ParameterBlock> blocks, sharedBlocks;
   Map<BlockTimes> transfers;
 };
@@ -478,7 +478,7 @@ const LayerMemory &EstimateCache::memory(const Program &program,
       });
 }
 
-const std::vector<std::vector<Axis>> &
+const std::vector<Axes> &
 EstimateCache::reduceAxes(const Program &program, const Plan &plan, int kind) {
   return state->shared->axes.of(
       localKey(plan, kind, Recompute::None, 0), [&] {

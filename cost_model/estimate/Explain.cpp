@@ -20,8 +20,8 @@ ExplainedInput count(std::string name, double value) {
 }
 
 /// Mesh axes of a group as the ledger names it.
-std::vector<Axis> axesNamed(const Plan &plan, const std::string &axis) {
-  std::vector<Axis> axes;
+Axes axesNamed(const Plan &plan, const std::string &axis) {
+  Axes axes;
   for (size_t begin = 0; begin <= axis.size();) {
     const size_t end = std::min(axis.find('+', begin), axis.size());
     const std::string part = axis.substr(begin, end - begin);

@@ -10,7 +10,7 @@ namespace shardwright::cost {
 
 namespace {
 
-bool holdsAny(const std::vector<Axis> &axes, const std::vector<Axis> &wanted) {
+bool holdsAny(const Axes &axes, const Axes &wanted) {
   return std::find_first_of(axes.begin(), axes.end(), wanted.begin(),
                             wanted.end()) != axes.end();
 }
@@ -559,7 +559,7 @@ private:
   const std::vector<bool> &returned;
   const std::vector<LayerPart> &parts;
   const int64_t choices;
-  std::vector<Axis> contextAxes;
+  Axes contextAxes;
   FunctionTime time;
 };
 

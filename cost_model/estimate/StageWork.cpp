@@ -11,7 +11,7 @@
 
 namespace shardwright::cost {
 Placement placementOf(const Plan &plan, const Hardware &hardware,
-                      const std::vector<Axis> &axes) {
+                      const Axes &axes) {
   if (axes.empty())
     return {};
   const int64_t perNode = hardware.ranksPerNode();

@@ -15,7 +15,7 @@ namespace shardwright::cost {
 
 /// How the groups over `axes` (outer to inner) of a plan's mesh lie on nodes.
 Placement placementOf(const Plan &plan, const Hardware &hardware,
-                      const std::vector<Axis> &axes);
+                      const Axes &axes);
 
 /// Reduction and gathering of one block, bucket by bucket (D8).
 /// Under ZeRO 2 and 3 `reduce` is of every microbatch and `reduceShards`, of what

@@ -9,16 +9,16 @@
 
 namespace shardwright::cost {
 
-std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role) {
+Axes axesOf(const Plan &plan, Segment segment, Role role) {
   auto axes = [&](bool use, Degree degree) {
-    return use ? axesOfDegree(plan, degree) : std::vector<Axis>();
+    return use ? axesOfDegree(plan, degree) : Axes();
   };
   if (segment == Segment::Update)
     return role == Role::Flat && plan.zero >= 1 ? tokenAxes(plan)
-                                                : std::vector<Axis>();
+                                                : Axes();
   if (role == Role::Batch)
     return axes(true, Degree::Dp);
-  const auto inner = [&](std::vector<Axis> outer) {
+  const auto inner = [&](Axes outer) {
     for (Axis axis : axes(plan.sp, Degree::Tp))
       outer.push_back(axis);
     return outer;
@@ -32,10 +32,10 @@ std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role) {
   case Segment::Attention: {
     if (role != Role::Heads && role != Role::Group)
       return {};
-    std::vector<Axis> replicas = kvReplicaAxes(plan);
+    Axes replicas = kvReplicaAxes(plan);
     if (role == Role::Group)
       return replicas;
-    std::vector<Axis> heads = axesOfDegree(plan, Degree::Tp);
+    Axes heads = axesOfDegree(plan, Degree::Tp);
     heads.resize(heads.size() - replicas.size());
     return heads;
   }
@@ -44,12 +44,12 @@ std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role) {
   case Segment::Head:
   case Segment::Loss: return axes(role == Role::Vocab, Degree::Tp);
   case Segment::Router:
-    return role == Role::Rows ? inner(tokenAxes(plan)) : std::vector<Axis>();
+    return role == Role::Rows ? inner(tokenAxes(plan)) : Axes();
   case Segment::Experts:
     if (role == Role::Rows) {
-      std::vector<Axis> rows = axesOf(plan, Segment::Router, Role::Rows);
+      Axes rows = axesOf(plan, Segment::Router, Role::Rows);
       for (Axis axis : axesOfDegree(plan, Degree::Etp))
-        std::erase(rows, axis);
+        rows.erase(axis);
       return rows;
     }
     return role == Role::Experts ? axesOfDegree(plan, Degree::Ep)
@@ -59,8 +59,8 @@ std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role) {
   return {};
 }
 
-std::vector<Axis> tokenAxes(const Plan &plan) {
-  std::vector<Axis> axes = axesOfDegree(plan, Degree::Dp);
+Axes tokenAxes(const Plan &plan) {
+  Axes axes = axesOfDegree(plan, Degree::Dp);
   for (Axis axis : axesOfDegree(plan, Degree::Cp))
     axes.push_back(axis);
   return axes;
@@ -70,8 +70,8 @@ bool goesRound(const Plan &plan, const Op &op) {
   return plan.cp > 1 && plan.cpKind == CpKind::P2P && isAttentionCore(op);
 }
 
-std::vector<Axis> factorAxes(const Plan &plan, const Op &op, Role role) {
-  std::vector<Axis> axes = axesOf(plan, op.segment, role);
+Axes factorAxes(const Plan &plan, const Op &op, Role role) {
+  Axes axes = axesOf(plan, op.segment, role);
   if (plan.cp == 1 || plan.cpKind != CpKind::AllToAll || !isAttentionCore(op))
     return axes;
   if (role == Role::Seq)
@@ -82,24 +82,24 @@ std::vector<Axis> factorAxes(const Plan &plan, const Op &op, Role role) {
   return axes;
 }
 
-std::vector<Axis> dimAxes(const Plan &plan, const Op &op, Role role) {
+Axes dimAxes(const Plan &plan, const Op &op, Role role) {
   return role == Role::KvSeq && goesRound(plan, op)
              ? axesOfDegree(plan, Degree::Cp)
              : factorAxes(plan, op, role);
 }
 
-std::vector<Axis> routedAxes(const Plan &plan, Segment segment) {
+Axes routedAxes(const Plan &plan, Segment segment) {
   return segment == Segment::Experts ? axesOfDegree(plan, Degree::Ep)
-                                     : std::vector<Axis>();
+                                     : Axes();
 }
 
-std::vector<Axis> dataAxes(const Plan &plan, Segment segment) {
+Axes dataAxes(const Plan &plan, Segment segment) {
   return segment == Segment::Experts ? axesOfDegree(plan, Degree::Edp)
                                      : tokenAxes(plan);
 }
 
-std::vector<Axis> shardAxes(const Plan &plan, Segment segment) {
-  std::vector<Axis> axes = dataAxes(plan, segment);
+Axes shardAxes(const Plan &plan, Segment segment) {
+  Axes axes = dataAxes(plan, segment);
   if (plan.zeroRanks > 0)
     while (!axes.empty() &&
            degree(plan, axes) > checkedMul(plan.zeroRanks, plan.cp))

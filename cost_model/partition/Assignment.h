@@ -32,18 +32,18 @@ namespace shardwright::cost {
 /// their query heads, so partial over the replicas; they pass as partials
 /// through everything linear into the weights' gradients, which the replicas sum
 /// once a step.
-std::vector<Axis> axesOf(const Plan &plan, Segment segment, Role role);
+Axes axesOf(const Plan &plan, Segment segment, Role role);
 
 /// The same for a factor of an op. The core of attention differs from its
 /// segment where cp > 1: all queries of a rank meet all keys, so that keys and
 /// values are gathered (all_gather), or under a2a
 ///   heads:tp, cp   seq: whole
 /// which an all-to-all brings about.
-std::vector<Axis> factorAxes(const Plan &plan, const Op &op, Role role);
+Axes factorAxes(const Plan &plan, const Op &op, Role role);
 /// Axes of a dim of an operand or result. Those of the factor, but for keys and
 /// values under p2p: they arrive and leave as they lie, over cp, and go round
 /// inside the op (ringBytes), which meets them all.
-std::vector<Axis> dimAxes(const Plan &plan, const Op &op, Role role);
+Axes dimAxes(const Plan &plan, const Op &op, Role role);
 /// Whether `op` is attention whose keys and values go round: p2p and cp > 1.
 bool goesRound(const Plan &plan, const Op &op);
 
@@ -51,7 +51,7 @@ bool goesRound(const Plan &plan, const Op &op);
 int64_t paddedVocab(int64_t vocab, int64_t tp);
 
 /// Axes of data ranks and, inside, of the parts of a sequence.
-std::vector<Axis> tokenAxes(const Plan &plan);
+Axes tokenAxes(const Plan &plan);
 
 /// Global size of a dim or factor under the plan: Batch and Rows are multiplied
 /// by dp * microBatch, Vocab its padded size, others stay.
@@ -59,7 +59,7 @@ int64_t plannedSize(const Plan &plan, Role role, int64_t size);
 
 /// Product of the sizes of `axes`, of which a mesh has each once: it divides the
 /// number of ranks.
-inline int64_t degree(const Plan &plan, const std::vector<Axis> &axes) {
+inline int64_t degree(const Plan &plan, const Axes &axes) {
   int64_t product = 1;
   for (Axis axis : axes)
     product *= plan.mesh[axis].size;
@@ -70,18 +70,18 @@ inline int64_t degree(const Plan &plan, const std::vector<Axis> &axes) {
 Encoding streamEncoding(const Plan &plan);
 /// Axes over which rows of a value in `segment` lie with the owner of their
 /// expert: ep in experts, none elsewhere.
-std::vector<Axis> routedAxes(const Plan &plan, Segment segment);
+Axes routedAxes(const Plan &plan, Segment segment);
 /// Axes over whose ranks the gradient of a parameter of `segment` is summed and
 /// its optimizer state may be sharded: edp for experts, dp and cp for all others.
-std::vector<Axis> dataAxes(const Plan &plan, Segment segment);
+Axes dataAxes(const Plan &plan, Segment segment);
 /// Of them, those over which ZeRO shards: all, or the inner ones of HSDP.
-std::vector<Axis> shardAxes(const Plan &plan, Segment segment);
+Axes shardAxes(const Plan &plan, Segment segment);
 /// Encoding of a parameter, from its segment and the roles of its dims.
 Encoding parameterEncoding(const Plan &plan, const Parameter &parameter);
 
 /// One op of a function under a plan.
 struct PlannedOp {
-  std::vector<std::vector<Axis>> factorAxes; ///< per factor of its space
+  std::vector<Axes> factorAxes; ///< per factor of its space
   std::vector<Encoding> operands;            ///< wanted
   std::vector<Encoding> results;             ///< produced
   IterationSpace local;                      ///< with local factor sizes

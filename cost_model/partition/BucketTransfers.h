@@ -21,7 +21,7 @@ struct BucketTransfer {
   Group group;
   Collective collective;
   Phase phase; ///< Reduce; gathers in Update, or where ZeRO 3 uses parameters
-  std::vector<Axis> axes; ///< of the group; none of owners
+  Axes axes; ///< of the group; none of owners
   int64_t elements;       ///< that a rank puts in
   bool everyMicrobatch;   ///< else once a step
 };
@@ -45,9 +45,9 @@ void forEachBucketTransfer(const Plan &plan, const Bucket &bucket,
   if (bucket.shards > 1)
     visit(Transfer{Transfer::Shards, Collective::ReduceScatter, Phase::Reduce,
                    bucket.shardAxes, bucket.elements, plan.zero >= 2});
-  std::vector<Axis> copies = bucket.dataAxes;
+  Axes copies = bucket.dataAxes;
   for (Axis axis : bucket.shardAxes)
-    std::erase(copies, axis);
+    copies.erase(axis);
   if (degree(plan, copies) > 1)
     visit(Transfer{Transfer::Copies, Collective::AllReduce, Phase::Reduce,
                    copies, shard, false});

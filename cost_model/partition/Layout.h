@@ -20,9 +20,9 @@ inline constexpr int64_t arenaAlignment = 256;
 /// Parameters of one layer that are reduced, updated and gathered together.
 /// Key: (data axes, axes whose partial must be summed besides them, decay).
 struct Bucket {
-  std::vector<Axis> dataAxes;        ///< dp and cp, or edp for experts
-  std::vector<Axis> shardAxes;       ///< of them those of ZeRO; none: not sharded
-  std::vector<Axis> extraReduceAxes; ///< all-reduced first (tp under sp)
+  Axes dataAxes;        ///< dp and cp, or edp for experts
+  Axes shardAxes;       ///< of them those of ZeRO; none: not sharded
+  Axes extraReduceAxes; ///< all-reduced first (tp under sp)
   bool decay = true;
   std::vector<int> parameters;  ///< indices in the kind, ascending
   std::vector<int64_t> offsets; ///< of each parameter, elements, in the bucket
@@ -179,12 +179,12 @@ LayerMemory layerMemory(const Plan &plan, const Kind &kind,
 
 /// Per parameter of `kind` the axes besides the data axes over which its
 /// gradient is partial; of any variant, they are the same.
-std::vector<std::vector<Axis>>
+std::vector<Axes>
 extraReduceAxesOf(const Plan &plan, const Kind &kind,
                   const KindVariant &variant, const PlannedVariant &planned);
 /// parameterBlock, given those.
 ParameterBlock blockOf(const Plan &plan, const Kind &kind,
-                       const std::vector<std::vector<Axis>> &extraAxes);
+                       const std::vector<Axes> &extraAxes);
 
 /// What one layer of a kind holds and does per microbatch on one rank. Depends
 /// on dp, tp, cp, cpKind, sp, ep, etp, zero, microBatch and dtypes of the plan only, so a caller may
@@ -192,7 +192,7 @@ ParameterBlock blockOf(const Plan &plan, const Kind &kind,
 struct LayerFacts {
   /// Per parameter of the kind, shared ones too: the axes besides the data
   /// axes over which its gradient is partial.
-  std::vector<std::vector<Axis>> extraReduceAxes;
+  std::vector<Axes> extraReduceAxes;
   ParameterBlock block;
   /// Of one microbatch; phases Forward, DataGrad and WeightGrad only.
   std::map<LedgerKey, LedgerEntry> collectives;

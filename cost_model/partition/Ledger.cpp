@@ -15,7 +15,7 @@ std::string_view name(Phase phase) {
   return "";
 }
 
-std::string axisName(const Plan &plan, const std::vector<Axis> &axes,
+std::string axisName(const Plan &plan, const Axes &axes,
                      bool expert) {
   if (plan.ep > 1 || plan.etp > 1) {
     constexpr Degree dense[] = {Degree::Dp, Degree::Cp, Degree::Tp, Degree::Ep,

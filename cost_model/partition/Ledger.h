@@ -77,7 +77,7 @@ struct LedgerEntry {
 /// Name of the group over `axes`: that of the degree which they make up ("dp",
 /// "edp"), or else those of the axes, "dp+tp" in mesh order. A group that is
 /// both a dense and an expert degree has the dense name, unless `expert`.
-std::string axisName(const Plan &plan, const std::vector<Axis> &axes,
+std::string axisName(const Plan &plan, const Axes &axes,
                      bool expert = false);
 
 /// Parts of the static arena, bytes of one rank (D10); rules at memoryOf in

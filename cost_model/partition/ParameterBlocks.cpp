@@ -24,18 +24,18 @@ int64_t localElements(const Plan &plan, const Parameter &parameter) {
 /// A parameter that a block has to hold.
 struct Member {
   bool expert;
-  std::vector<Axis> dataAxes, shardAxes, extraReduceAxes;
+  Axes dataAxes, shardAxes, extraReduceAxes;
   bool decay;
   int index;
   int64_t elements;
 };
 
 Member memberOf(const Plan &plan, const Parameter &parameter,
-                std::vector<Axis> extraReduceAxes, int index) {
+                Axes extraReduceAxes, int index) {
   return {parameter.segment == Segment::Experts,
           dataAxes(plan, parameter.segment),
           plan.zero >= 1 ? shardAxes(plan, parameter.segment)
-                         : std::vector<Axis>{},
+                         : Axes{},
           std::move(extraReduceAxes),
           parameter.decay,
           index,
@@ -81,10 +81,10 @@ ParameterBlock makeBlock(const Plan &plan, std::vector<Member> members) {
 
 } // namespace
 
-std::vector<std::vector<Axis>>
+std::vector<Axes>
 extraReduceAxesOf(const Plan &plan, const Kind &kind,
                   const KindVariant &variant, const PlannedVariant &planned) {
-  std::vector<std::vector<Axis>> axes(kind.parameters.size());
+  std::vector<Axes> axes(kind.parameters.size());
   const Function &function = variant.weightGrad;
   for (size_t i = 0; i < function.results.size(); ++i) {
     const Result &result = function.results[i];
@@ -93,13 +93,13 @@ extraReduceAxesOf(const Plan &plan, const Kind &kind,
     axes[result.index] = planned.weightGrad.results[i].partialAxes;
     for (Axis data :
          dataAxes(plan, kind.parameters[result.index].segment))
-      std::erase(axes[result.index], data);
+      axes[result.index].erase(data);
   }
   return axes;
 }
 
 ParameterBlock blockOf(const Plan &plan, const Kind &kind,
-                       const std::vector<std::vector<Axis>> &extraAxes) {
+                       const std::vector<Axes> &extraAxes) {
   std::vector<Member> members;
   for (size_t i = 0; i < kind.parameters.size(); ++i) {
     const Parameter &parameter = kind.parameters[i];

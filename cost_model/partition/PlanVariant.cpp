@@ -12,11 +12,11 @@ namespace shardwright::cost {
 
 namespace {
 
-bool contains(const std::vector<Axis> &axes, Axis axis) {
+bool contains(const Axes &axes, Axis axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-void addAxes(std::vector<Axis> &axes, const std::vector<Axis> &more) {
+void addAxes(Axes &axes, const Axes &more) {
   for (Axis axis : more)
     if (!contains(axes, axis))
       axes.push_back(axis);
@@ -29,7 +29,7 @@ struct LaterReader {
   /// All of them are linear in it alone and share this segment; then the axes
   /// that shard their factors.
   std::optional<Segment> linearIn;
-  std::vector<Axis> usedAxes;
+  Axes usedAxes;
 };
 
 /// Plans one function; the members are what its steps share.
@@ -140,7 +140,7 @@ private:
       planned.operands.push_back(encode(dims));
 
     Partial partial = Partial::None;
-    std::vector<Axis> partialAxes = passedPartial(index, planned);
+    Axes partialAxes = passedPartial(index, planned);
     if (!partialAxes.empty())
       partial = Partial::Sum;
     for (size_t i = 0; i < factors.size(); ++i) {
@@ -165,9 +165,9 @@ private:
       encoding.partialAxes = partialAxes;
       // A factor summed over may still be a dim of another result (the query
       // positions of an attention gradient); such a result is not partial.
-      for (const std::vector<Axis> &axes : encoding.dims)
+      for (const Axes &axes : encoding.dims)
         for (Axis axis : axes)
-          std::erase(encoding.partialAxes, axis);
+          encoding.partialAxes.erase(axis);
       if (encoding.partialAxes.empty())
         encoding.partial = Partial::None;
       producer[op.results[i]] = index;
@@ -178,10 +178,10 @@ private:
   }
 
   /// The partial axes that pass through op `index`; marks its operands so.
-  std::vector<Axis> passedPartial(int index, PlannedOp &planned) {
+  Axes passedPartial(int index, PlannedOp &planned) {
     const Op &op = function.ops[index];
     const bool product = isProduct(op);
-    std::vector<Axis> axes;
+    Axes axes;
     std::vector<size_t> carriers;
     size_t linearOperands = 0;
     for (size_t i = 0; i < op.operands.size(); ++i) {
@@ -202,7 +202,7 @@ private:
     }
     if (carriers.empty() || carriers.size() != (product ? 1 : linearOperands))
       return {};
-    for (const std::vector<Axis> &used : planned.factorAxes)
+    for (const Axes &used : planned.factorAxes)
       for (Axis axis : used)
         if (contains(axes, axis))
           return {};

@@ -20,11 +20,11 @@ std::string_view name(Collective collective) {
 
 namespace {
 
-bool contains(const std::vector<Axis> &axes, Axis axis) {
+bool contains(const Axes &axes, Axis axis) {
   return std::find(axes.begin(), axes.end(), axis) != axes.end();
 }
 
-bool isPrefix(const std::vector<Axis> &prefix, const std::vector<Axis> &axes) {
+bool isPrefix(const Axes &prefix, const Axes &axes) {
   return prefix.size() <= axes.size() &&
          std::equal(prefix.begin(), prefix.end(), axes.begin());
 }
@@ -32,10 +32,10 @@ bool isPrefix(const std::vector<Axis> &prefix, const std::vector<Axis> &axes) {
 bool usesAxis(const Encoding &encoding, Axis axis) {
   return std::any_of(
       encoding.dims.begin(), encoding.dims.end(),
-      [&](const std::vector<Axis> &axes) { return contains(axes, axis); });
+      [&](const Axes &axes) { return contains(axes, axis); });
 }
 
-std::string listOf(const std::vector<Axis> &axes) {
+std::string listOf(const Axes &axes) {
   std::string text = "[";
   for (Axis axis : axes)
     text += (text.size() > 1 ? "," : "") + std::to_string(axis);
@@ -44,10 +44,10 @@ std::string listOf(const std::vector<Axis> &axes) {
 
 /// Axes that `wanted` adds behind those of `have` and that are partial in
 /// `produced`: what one reduce-scatter of this dim can finish.
-std::vector<Axis> scatteredAxes(const Encoding &produced,
+Axes scatteredAxes(const Encoding &produced,
                                 const Encoding &wanted, size_t dim) {
-  std::vector<Axis> axes;
-  const std::vector<Axis> &have = produced.dims[dim], &want = wanted.dims[dim];
+  Axes axes;
+  const Axes &have = produced.dims[dim], &want = wanted.dims[dim];
   if (produced.partial != Partial::Sum || !isPrefix(have, want))
     return axes;
   for (size_t i = have.size();
@@ -57,7 +57,7 @@ std::vector<Axis> scatteredAxes(const Encoding &produced,
 }
 
 /// Appends a step that reads value `source` and returns its number.
-int append(ReshardPlan &plan, Collective collective, std::vector<Axis> axes,
+int append(ReshardPlan &plan, Collective collective, Axes axes,
            int dim, int source, Encoding result) {
   plan.steps.push_back(
       {collective, std::move(axes), dim, source, std::move(result)});
@@ -82,12 +82,12 @@ int finish(const Encoding &produced, const std::vector<Encoding> &wanted,
   finished = produced;
   int number = 0;
   for (size_t dim = 0; target && dim < produced.dims.size(); ++dim) {
-    std::vector<Axis> axes = scatteredAxes(produced, *target, dim);
+    Axes axes = scatteredAxes(produced, *target, dim);
     if (axes.empty())
       continue;
     for (Axis axis : axes) {
       finished.dims[dim].push_back(axis);
-      std::erase(finished.partialAxes, axis);
+      finished.partialAxes.erase(axis);
     }
     if (finished.partialAxes.empty())
       finished.partial = Partial::None;
@@ -95,7 +95,7 @@ int finish(const Encoding &produced, const std::vector<Encoding> &wanted,
                     static_cast<int>(dim), number, finished);
   }
   if (!finished.partialAxes.empty()) {
-    std::vector<Axis> axes = std::move(finished.partialAxes);
+    Axes axes = std::move(finished.partialAxes);
     finished.partialAxes.clear();
     finished.partial = Partial::None;
     number = append(plan, Collective::AllReduce, axes, -1, number, finished);
@@ -105,11 +105,11 @@ int finish(const Encoding &produced, const std::vector<Encoding> &wanted,
 
 /// The dim that gives up just `axes`, which `dim` wants; -1 if none does.
 int givesUp(const Encoding &now, const Encoding &want,
-            const std::vector<Axis> &axes, size_t dim) {
+            const Axes &axes, size_t dim) {
   for (size_t other = 0; other < now.dims.size(); ++other) {
-    const std::vector<Axis> &from = now.dims[other], &to = want.dims[other];
+    const Axes &from = now.dims[other], &to = want.dims[other];
     if (other != dim && isPrefix(to, from) &&
-        std::vector<Axis>(from.begin() + to.size(), from.end()) == axes)
+        Axes(from.begin() + to.size(), from.end()) == axes)
       return static_cast<int>(other);
   }
   return -1;
@@ -120,7 +120,7 @@ bool serve(const Encoding &have, int number, const Encoding &want,
            ReshardPlan &plan, int &served, std::string &why) {
   Encoding now = have;
   for (size_t dim = 0; dim < have.dims.size(); ++dim) {
-    const std::vector<Axis> &from = have.dims[dim], &to = want.dims[dim];
+    const Axes &from = have.dims[dim], &to = want.dims[dim];
     if (!isPrefix(from, to) && !isPrefix(to, from)) {
       why = "dim " + std::to_string(dim) + " moves from mesh axes " +
             listOf(from) + " to " + listOf(to) +
@@ -129,7 +129,7 @@ bool serve(const Encoding &have, int number, const Encoding &want,
     }
     if (to.size() <= from.size())
       continue;
-    std::vector<Axis> axes(to.begin() + from.size(), to.end());
+    Axes axes(to.begin() + from.size(), to.end());
     if (const int other = givesUp(now, want, axes, dim); other >= 0) {
       now.dims[dim] = to;
       now.dims[static_cast<size_t>(other)] =
@@ -156,15 +156,15 @@ bool serve(const Encoding &have, int number, const Encoding &want,
             ", which no collective here can do";
       return false;
     }
-    std::vector<Axis> axes = want.routed.empty() ? have.routed : want.routed;
+    Axes axes = want.routed.empty() ? have.routed : want.routed;
     now.routed = want.routed;
     number = append(plan, Collective::AllToAll, axes, 0, number, now);
   }
   for (size_t dim = 0; dim < have.dims.size(); ++dim) {
-    const std::vector<Axis> from = now.dims[dim], &to = want.dims[dim];
+    const Axes from = now.dims[dim], &to = want.dims[dim];
     if (to.size() >= from.size())
       continue;
-    std::vector<Axis> axes(from.begin() + to.size(), from.end());
+    Axes axes(from.begin() + to.size(), from.end());
     now.dims[dim] = to;
     number = append(plan, Collective::AllGather, axes, static_cast<int>(dim),
                     number, now);

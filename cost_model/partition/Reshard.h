@@ -19,13 +19,13 @@ enum class Partial { None, Sum, Max };
 /// How a value lies on the mesh: per dim the axes that shard it (outer to
 /// inner) and the axes over which it is still a partial sum or maximum.
 struct Encoding {
-  std::vector<std::vector<Axis>> dims;
+  std::vector<Axes> dims;
   Partial partial = Partial::None;
-  std::vector<Axis> partialAxes; ///< ascending
+  Axes partialAxes; ///< ascending
   /// Axes over which rows (copies of tokens, on dim 0) lie with the owner of
   /// their expert instead of the owner of their token. As many rows a rank
   /// either way: routing is taken as balanced.
-  std::vector<Axis> routed = {};
+  Axes routed = {};
   bool operator==(const Encoding &) const = default;
 };
 
@@ -44,7 +44,7 @@ std::string_view name(Collective collective);
 /// value, i + 1 the result of step i.
 struct ReshardStep {
   Collective collective;
-  std::vector<Axis> axes;  ///< the group
+  Axes axes;  ///< the group
   int dim = -1;            ///< dim gathered, scattered or sliced; of an
                            ///< all-to-all the one that is cut
   int source = 0;          ///< value number

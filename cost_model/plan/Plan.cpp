@@ -168,8 +168,8 @@ bool degreesNest(const Plan &plan) {
 
 void setMesh(Plan &plan) { plan.mesh = meshOf(plan); }
 
-std::vector<Axis> axesOfDegree(const Plan &plan, Degree degree) {
-  std::vector<Axis> axes;
+Axes axesOfDegree(const Plan &plan, Degree degree) {
+  Axes axes;
   const bool expert = degree >= Degree::Edp;
   const std::string_view wanted = name(degree);
   int64_t inner = 1; // ranks inside the axis
@@ -186,11 +186,8 @@ std::vector<Axis> axesOfDegree(const Plan &plan, Degree degree) {
       member = owner == degree;
       inner *= axis.size;
     }
-    if (!member || axis.size == 1)
-      continue;
-    if (axes.empty())
-      axes.reserve(i + 1); // of most plans the one allocation
-    axes.push_back(static_cast<Axis>(i));
+    if (member && axis.size > 1)
+      axes.push_back(static_cast<Axis>(i));
   }
   std::reverse(axes.begin(), axes.end());
   return axes;
@@ -206,8 +203,8 @@ int64_t kvReplicasOf(const Program &program, int64_t tp) {
   return heads > 0 && tp > heads && tp % heads == 0 ? tp / heads : 1;
 }
 
-std::vector<Axis> kvReplicaAxes(const Plan &plan) {
-  std::vector<Axis> axes = axesOfDegree(plan, Degree::Tp);
+Axes kvReplicaAxes(const Plan &plan) {
+  Axes axes = axesOfDegree(plan, Degree::Tp);
   int64_t inner = 1;
   size_t first = axes.size();
   while (first > 0 && inner < plan.kvReplicas)

@@ -2,6 +2,7 @@
 #ifndef SHARDWRIGHT_COST_MODEL_PLAN_PLAN_H
 #define SHARDWRIGHT_COST_MODEL_PLAN_PLAN_H
 
+#include "cost_model/plan/Axes.h"
 #include "cost_model/program/Program.h"
 
 #include <compare>
@@ -14,9 +15,6 @@ namespace shardwright::cost {
 enum class DType { F64, F32, BF16, F16, I32 };
 std::string_view name(DType dtype);
 int64_t byteWidth(DType dtype);
-
-/// Index of an axis in Plan::mesh.
-using Axis = uint8_t;
 
 struct MeshAxis {
   std::string name; ///< "pp", "dp", "tp"
@@ -202,12 +200,12 @@ bool degreesNest(const Plan &plan);
 enum class Degree { Pp, Dp, Cp, Tp, Edp, Ep, Etp };
 std::string_view name(Degree degree);
 /// Mesh axes that make up a degree, outer to inner, those of size 1 left out.
-std::vector<Axis> axesOfDegree(const Plan &plan, Degree degree);
+Axes axesOfDegree(const Plan &plan, Degree degree);
 /// Tensor ranks for each key/value head of `program`, where tp is a multiple of
 /// them; else 1 (rule kv_heads_divisible_by_tp speaks of the rest).
 int64_t kvReplicasOf(const Program &program, int64_t tp);
 /// Of the axes of tp those over replicas of key/value heads: the inner ones.
-std::vector<Axis> kvReplicaAxes(const Plan &plan);
+Axes kvReplicaAxes(const Plan &plan);
 
 /// Ranks between neighbours of a pipeline.
 int64_t pipelineStride(const Plan &plan);

@@ -187,6 +187,12 @@ Plan planOf(const json &value, const std::string &where, Failure &failure,
         {axis.string("axis"), axis.integer("size", 1, maxDegree)});
     axis.finish();
   }
+  if (read.mesh.size() > maxAxes) { // no degrees need them
+    root.complain("/mesh", "expected at most " + std::to_string(maxAxes) +
+                               " axes, but got " +
+                               std::to_string(read.mesh.size()));
+    read.mesh.resize(maxAxes);
+  }
   read.order = orderOf(read.mesh);
   readParallel(root.child("parallel"), read);
   JsonObject batch = root.child("batch");

@@ -31,7 +31,7 @@ static StringAttr axisName(MLIRContext *context, const cost::Plan &plan,
 }
 
 ArrayAttr axisNames(MLIRContext *context, const cost::Plan &plan,
-                    const std::vector<cost::Axis> &axes) {
+                    const cost::Axes &axes) {
   SmallVector<Attribute> names;
   for (cost::Axis axis : axes)
     names.push_back(axisName(context, plan, axis));
@@ -51,7 +51,7 @@ plan::MeshAttr meshAttr(MLIRContext *context, const cost::Plan &plan) {
 plan::ShardingAttr shardingAttr(MLIRContext *context, const cost::Plan &plan,
                                 const cost::Encoding &encoding) {
   SmallVector<ArrayAttr> dims;
-  for (const std::vector<cost::Axis> &axes : encoding.dims)
+  for (const cost::Axes &axes : encoding.dims)
     dims.push_back(axisNames(context, plan, axes));
   SmallVector<StringAttr> partial;
   for (cost::Axis axis : encoding.partialAxes)

@@ -12,7 +12,7 @@ mlir::Type elementType(mlir::MLIRContext *context, cost::DType dtype);
 
 /// Names of mesh axes, in the order given.
 mlir::ArrayAttr axisNames(mlir::MLIRContext *context, const cost::Plan &plan,
-                          const std::vector<cost::Axis> &axes);
+                          const cost::Axes &axes);
 
 plan::MeshAttr meshAttr(mlir::MLIRContext *context, const cost::Plan &plan);
 

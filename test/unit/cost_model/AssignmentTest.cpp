@@ -43,7 +43,7 @@ const PlannedOp &opNamed(const Function &function,
 
 TEST_CASE("rule table") {
   Plan plan = planFor(smallLlama(), 1, 2, 4);
-  const std::vector<Axis> none, dp{1}, tp{2};
+  const Axes none, dp{1}, tp{2};
   CHECK(axesOf(plan, Segment::Stream, Role::Batch) == dp);
   CHECK(axesOf(plan, Segment::Stream, Role::Seq) == none);
   CHECK(axesOf(plan, Segment::Attention, Role::Heads) == tp);
@@ -129,7 +129,7 @@ TEST_CASE("a gradient stays partial over the data axis") {
   CHECK(count(p.weightGrad) == Counts{});
   for (const Encoding &gradient : p.weightGrad.results) {
     CHECK(gradient.partial == Partial::Sum);
-    CHECK(gradient.partialAxes == std::vector<Axis>{1});
+    CHECK(gradient.partialAxes == Axes{1});
   }
 }
 
@@ -179,8 +179,8 @@ TEST_CASE("a transformer layer under tp and sp scatters instead of reducing") {
 
   // Norm weights see only this rank's tokens: partial over tp too.
   p = planned(plan, dense);
-  CHECK(p.weightGrad.results[0].partialAxes == std::vector<Axis>{1, 2});
-  CHECK(p.weightGrad.results[1].partialAxes == std::vector<Axis>{1});
+  CHECK(p.weightGrad.results[0].partialAxes == Axes{1, 2});
+  CHECK(p.weightGrad.results[1].partialAxes == Axes{1});
 }
 
 TEST_CASE("a saved value behind a partial is the finished one") {
@@ -218,8 +218,8 @@ TEST_CASE("partials pass through adds of one segment and end at its border") {
   const Function &dataGrad = dense.variants[0].dataGrad;
   const PlannedOp &sum = opNamed(dataGrad, p.dataGrad, "dn2");
   for (const Encoding &operand : sum.operands)
-    CHECK(operand.partialAxes == std::vector<Axis>{2});
-  CHECK(sum.results[0].partialAxes == std::vector<Axis>{2});
+    CHECK(operand.partialAxes == Axes{2});
+  CHECK(sum.results[0].partialAxes == Axes{2});
   const PlannedOp &border = opNamed(dataGrad, p.dataGrad, "dx2");
   for (const Encoding &operand : border.operands)
     CHECK(operand.partial == Partial::None);
@@ -267,7 +267,7 @@ TEST_CASE("vocabulary parallel embedding, logits and cross entropy") {
   CHECK(count(head.forward) == Counts{{"all_reduce", 3}});
   CHECK(count(head.dataGrad) == Counts{{"all_reduce", 1}});
   CHECK(count(head.weightGrad) == Counts{});
-  CHECK(head.forward.results[0].partialAxes == std::vector<Axis>{1}); // loss
+  CHECK(head.forward.results[0].partialAxes == Axes{1}); // loss
 
   plan.sp = true;
   embed = planned(plan, program.kinds[0]);
@@ -327,14 +327,14 @@ TEST_CASE("more tensor ranks than key/value heads: by hand") {
   CHECK(plan.kvReplicas == 2);
   CHECK(plan.mesh == std::vector<MeshAxis>{
                          {"pp", 1}, {"dp", 2}, {"tp0", 2}, {"tp1", 2}});
-  const std::vector<Axis> heads{2}, replicas{3}, tp{2, 3}, none;
+  const Axes heads{2}, replicas{3}, tp{2, 3}, none;
   CHECK(axesOf(plan, Segment::Attention, Role::Heads) == heads);
   CHECK(axesOf(plan, Segment::Attention, Role::Group) == replicas);
   CHECK(axesOf(plan, Segment::Mlp, Role::Ffn) == tp);
   CHECK(axesOf(plan, Segment::Head, Role::Vocab) == tp);
 
   const Kind &dense = program.kinds[1];
-  using Dims = std::vector<std::vector<Axis>>;
+  using Dims = std::vector<Axes>;
   CHECK(parameterEncoding(plan, dense.parameters[1]).dims ==
         Dims{heads, replicas, none, none}); // q_proj n g d h
   CHECK(parameterEncoding(plan, dense.parameters[2]).dims ==
@@ -352,9 +352,9 @@ TEST_CASE("more tensor ranks than key/value heads: by hand") {
   CHECK(flopsOf(q.local) == 2 * flopsOf(k.local));
 
   // The replicas sum the gradients of k_proj and v_proj once a step.
-  const std::vector<std::vector<Axis>> extra =
+  const std::vector<Axes> extra =
       extraReduceAxesOf(plan, dense, dense.variants[0], p);
-  CHECK(extra == std::vector<std::vector<Axis>>{
+  CHECK(extra == std::vector<Axes>{
                      none, none, replicas, replicas, none, none, none, none,
                      none});
   const ParameterBlock block = parameterBlock(plan, dense);
@@ -373,7 +373,7 @@ TEST_CASE("one key/value head: all tensor ranks are its replicas") {
   const Plan plan = planFor(program, 1, 1, 4, true);
   CHECK(plan.mesh.back() == MeshAxis{"tp", 4});
   CHECK(axesOf(plan, Segment::Attention, Role::Heads).empty());
-  CHECK(axesOf(plan, Segment::Attention, Role::Group) == std::vector<Axis>{2});
+  CHECK(axesOf(plan, Segment::Attention, Role::Group) == Axes{2});
   PlannedVariant p = planned(plan, program.kinds[1]);
   // As with split heads: gathered before, scattered behind, twice each way.
   CHECK(count(p.forward) == Counts{{"all_gather", 2}, {"reduce_scatter", 2}});
@@ -393,9 +393,9 @@ TEST_CASE("gradients of replicated heads are whole where an op wants them so") {
         INFO(dense.parameters[i].hfName << (sp ? " sp" : ""));
         const bool kv = i == 2 || i == 3,
                    norm = dense.parameters[i].dims.size() == 1;
-        CHECK(extra[i] == (kv            ? std::vector<Axis>{3}
-                           : norm && sp  ? std::vector<Axis>{2, 3}
-                                         : std::vector<Axis>{}));
+        CHECK(extra[i] == (kv            ? Axes{3}
+                           : norm && sp  ? Axes{2, 3}
+                                         : Axes{}));
       }
     }
 }

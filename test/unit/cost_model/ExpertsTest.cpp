@@ -34,7 +34,7 @@ std::string meshText(const Plan &plan) {
   return text;
 }
 
-std::string namesOf(const Plan &plan, const std::vector<Axis> &axes) {
+std::string namesOf(const Plan &plan, const Axes &axes) {
   std::string text;
   for (Axis axis : axes)
     text += (text.empty() ? "" : " ") + plan.mesh[axis].name;

@@ -215,6 +215,21 @@ TEST_CASE("numbers of a plan are integers in range") {
   CHECK(with("-3") == wanted + "-3\n");
 }
 
+TEST_CASE("a mesh has no more axes than degrees can need") {
+  std::string axes;
+  for (int i = 0; i < 300; ++i)
+    axes += "{\"axis\": \"tp" + std::to_string(i) + "\", \"size\": 2}, ";
+  const std::string text = edited("\"mesh\": [", "\"mesh\": [" + axes);
+  CHECK(refusal(text) ==
+        "p.json#/mesh: expected at most 15 axes, but got 303\n");
+  Plan plan;
+  Failure failure;
+  std::vector<Plan> readings; // which rules are asked about
+  CHECK_FALSE(readPlan(text, "p.json", plan, failure, &readings));
+  for (const Plan &reading : readings)
+    CHECK(reading.mesh.size() <= maxAxes);
+}
+
 TEST_CASE("words of a plan are of closed sets") {
   CHECK(refusal(edited("\"1f1b\"", "\"1F1B\"")) ==
         "p.json#/schedule/kind: expected one of gpipe, 1f1b, interleaved, "

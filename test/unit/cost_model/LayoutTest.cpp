@@ -162,7 +162,7 @@ TEST_CASE("buckets by extra axes and decay, padded to shards * 128") {
   plan.sp = true;
   block = parameterBlock(plan, dense);
   REQUIRE(block.buckets.size() == 2);
-  CHECK(block.buckets[1].extraReduceAxes == std::vector<Axis>{2});
+  CHECK(block.buckets[1].extraReduceAxes == Axes{2});
   CHECK(block.buckets[1].parameters == std::vector<int>{0, 5});
 }
 

@@ -6,10 +6,10 @@ using namespace shardwright::cost;
 
 namespace {
 constexpr Axis DP = 1, TP = 2;
-using Dims = std::vector<std::vector<Axis>>;
+using Dims = std::vector<Axes>;
 
 Encoding full(Dims dims) { return {std::move(dims), Partial::None, {}}; }
-Encoding sum(Dims dims, std::vector<Axis> axes) {
+Encoding sum(Dims dims, Axes axes) {
   return {std::move(dims), Partial::Sum, std::move(axes)};
 }
 ReshardPlan planned(const Encoding &produced,
@@ -35,7 +35,7 @@ TEST_CASE("a partial sum that is wanted whole is all-reduced once") {
   ReshardPlan plan = planned(sum({{}, {DP}, {}}, {TP}), {whole, whole});
   REQUIRE(plan.steps.size() == 1);
   CHECK(plan.steps[0].collective == Collective::AllReduce);
-  CHECK(plan.steps[0].axes == std::vector<Axis>{TP});
+  CHECK(plan.steps[0].axes == Axes{TP});
   CHECK(plan.steps[0].source == 0);
   CHECK(plan.served == std::vector<int>{1, 1});
 }
@@ -61,7 +61,7 @@ TEST_CASE("axes that no scatter finishes are all-reduced after it") {
   CHECK(plan.steps[0].collective == Collective::ReduceScatter);
   CHECK(plan.steps[0].result == sum({{TP}, {}}, {DP}));
   CHECK(plan.steps[1].collective == Collective::AllReduce);
-  CHECK(plan.steps[1].axes == std::vector<Axis>{DP});
+  CHECK(plan.steps[1].axes == Axes{DP});
   CHECK(plan.steps[1].source == 1);
   CHECK(plan.served == std::vector<int>{2});
 }
@@ -70,7 +70,7 @@ TEST_CASE("a scatter may shard a dim further, behind its outer axes") {
   ReshardPlan plan = planned(sum({{DP}}, {TP}), {full({{DP, TP}})});
   REQUIRE(plan.steps.size() == 1);
   CHECK(plan.steps[0].collective == Collective::ReduceScatter);
-  CHECK(plan.steps[0].axes == std::vector<Axis>{TP});
+  CHECK(plan.steps[0].axes == Axes{TP});
 }
 
 TEST_CASE("a maximum is all-reduced even where a shard is wanted, then sliced") {
@@ -123,7 +123,7 @@ TEST_CASE("an axis that one dim gives up and another takes is one all-to-all") {
   ReshardPlan there = planned(positions, {heads});
   REQUIRE(there.steps.size() == 1);
   CHECK(there.steps[0].collective == Collective::AllToAll);
-  CHECK(there.steps[0].axes == std::vector<Axis>{CP});
+  CHECK(there.steps[0].axes == Axes{CP});
   CHECK(there.steps[0].dim == 2);
   CHECK(there.steps[0].result == heads);
   ReshardPlan back = planned(heads, {positions});
