@@ -130,6 +130,18 @@ class Surroundings(unittest.TestCase):
                                         lambda: device.tool("nvcc", [])):
             self.assertIn("expected nvcc in PATH", self.skips("run.find_nvcc = " + none))
 
+    def test_nothing_checked_is_not_passed(self):
+        results = self.root / "results.json"
+        checks = [name for name in device.STEPS if name != "environment"]
+        for skipped in (device.STEPS, checks):
+            done = subprocess.run(
+                [sys.executable, SCRIPT, "--root", self.root, "--build", self.root / "build",
+                 "--out", results, "--skip", ",".join(skipped)],
+                text=True, capture_output=True)
+            self.assertEqual((done.returncode, done.stderr), (
+                2, "error: expected at least one check to run, but all were skipped\n"))
+            self.assertIs(json.loads(results.read_text())["passed"], False)
+
     def test_steps_without_their_program(self):
         """Nothing is built, all objects are there: every step fails with a line."""
         results = self.root / "results.json"

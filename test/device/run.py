@@ -44,10 +44,16 @@ class Run:
         self.steps = []
 
     def save(self, ended=False):
-        """What there is so far; a run that is killed has not passed."""
-        passed = ended and all(step["status"] in ("passed", "skipped") for step in self.steps)
+        """What there is so far; a run that is killed, or has checked nothing, has not passed."""
+        passed = (ended and self.checked()
+                  and all(step["status"] in ("passed", "skipped") for step in self.steps))
         self.out.write_text(json.dumps({"steps": self.steps, "passed": passed}, indent=1) + "\n")
         return passed
+
+    def checked(self):
+        """Whether anything but the machine has been looked at."""
+        return any(step["status"] != "skipped" and step["step"] not in PREPARING
+                   for step in self.steps)
 
     def record(self, step, status, **facts):
         self.steps.append({"step": step, "status": status, **facts})
@@ -432,6 +438,9 @@ def times(run):
         run.record(program, "passed" if good else "failed", **facts)
 
 
+# Steps that check nothing of ours.
+PREPARING = ("environment", "toolkit", "build")
+
 STEPS = {
     "environment": environment,
     "toolkit": toolkit,
@@ -491,6 +500,9 @@ def main():
         run.save()
         print(f"error: {stop}", file=sys.stderr)
         return stop.code
+    if not run.checked():
+        print("error: expected at least one check to run, but all were skipped",
+              file=sys.stderr)
     return 0 if run.save(ended=True) else 2
 
 
