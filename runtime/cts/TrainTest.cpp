@@ -347,13 +347,81 @@ TEST_CASE("faults over sockets") {
     CHECK_THAT(lone.err, Contains("LOCAL_RANK beside WORLD_SIZE") &&
                              Contains("[run_launcher]"));
   }
-  SECTION("a wrong number of processes is refused once") {
+  SECTION("a wrong number of processes is refused before they meet") {
+    const std::string wanted =
+        "expected the launcher's processes to equal the plan's 2 ranks";
+    const Outcome lone = shell("env WORLD_SIZE=3 RANK=1 LOCAL_RANK=1 "
+                               "MASTER_ADDR=127.0.0.1 MASTER_PORT=" +
+                               std::to_string(freePort()) + " " + tiny +
+                               " dp=2" + data() + " --timeout 30");
+    CHECK(lone.code == 5);
+    CHECK(lone.seconds < 10); // waits for nobody
+    CHECK_THAT(lone.err, Contains(wanted));
     const Outcome run = trainOnSockets(3, "dp=2", "--steps 1");
     CHECK(run.code == 5);
     CHECK_THAT(run.err,
                Contains("expected the launcher's processes to equal the plan's "
                         "2 ranks (pp=1 x dp=2 x tp=1), but got 3"));
   }
+}
+
+/// Runs the tiny program as two processes; rank 1 gets flags of its own.
+static Outcome trainApart(const std::string &flags0,
+                          const std::string &flags1) {
+  const std::string program = tiny + " dp=2 --steps 1 --timeout 30 ";
+  return shell(launch + " 2 sh -c 'if [ $RANK = 0 ]; then exec " + program +
+               flags0 + "; else exec " + program + flags1 + "; fi'");
+}
+
+static int64_t countOf(const std::string &text, const std::string &what) {
+  int64_t count = 0;
+  for (size_t at = text.find(what); at != std::string::npos;
+       at = text.find(what, at + 1))
+    ++count;
+  return count;
+}
+
+TEST_CASE("files of one process that the others do not miss") {
+  if (launch.empty()) {
+    WARN("not tested, as there is no Python to launch processes");
+    return;
+  }
+  const std::string checkpoint = folder() / "apart.ckpt";
+  REQUIRE(train("dp=2", "--steps 1 --save " + checkpoint).code == 0);
+  const std::string good = data() + " --steps 2 --load " + checkpoint;
+  struct Case {
+    std::string flags, words;
+    int code;
+  };
+  for (const auto &[flags, words, code] :
+       {Case{data() + " --steps 2 --load /nowhere/x.ckpt",
+             "expected to read '/nowhere/x.ckpt', but the system refused: No "
+             "such file or directory [run_checkpoint]",
+             4},
+        Case{" --data /nowhere/x.bin --steps 2 --load " + checkpoint,
+             "'/nowhere/x.bin' is not: No such file or directory [run_data]",
+             4},
+        Case{good + " --save /nowhere/y.ckpt", "[run_output]", 5}}) {
+    for (bool isSecond : {true, false}) {
+      const Outcome run =
+          isSecond ? trainApart(good, flags) : trainApart(flags, good);
+      INFO(run.err);
+      CHECK(run.code == code);
+      CHECK(run.seconds < 15);
+      CHECK(run.out.empty());
+      CHECK(countOf(run.err, "error: ") == 1);
+      CHECK_THAT(run.err, Contains(isSecond ? "error: on rank 1: "
+                                            : "error: on rank 0: ") &&
+                              Contains(words));
+    }
+    const Outcome both = trainApart(flags, flags);
+    CHECK(both.code == code);
+    CHECK(countOf(both.err, "error: ") == 1);
+    CHECK_THAT(both.err, !Contains("on rank") && Contains(words));
+  }
+  const Outcome fine = trainApart(good, good);
+  INFO(fine.err);
+  CHECK(fine.code == 0);
 }
 
 // What a machine lacks differs; that it is one line and exit code 3 does not.
@@ -434,12 +502,14 @@ TEST_CASE("a trace is chrome JSON with events of every rank") {
 TEST_CASE("--dry-run shows a rank without running it") {
   const Outcome text = shell(tiny + " pp=2,dp=2 --dry-run --rank 3");
   CHECK(text.code == 0);
-  CHECK_THAT(text.out, Contains("rank 3 of 4 on pp=2 x dp=2 x tp=1, stage 1"));
+  CHECK_THAT(text.out, Contains("rank 3 of 4 on pp=2 x dp=2 x tp=1, for the "
+                                "host, stage 1"));
   CHECK_THAT(text.out, Contains("recv_forward microbatch 0 slot 0"));
   CHECK_THAT(text.out, Contains("total_bytes"));
   const Outcome json = shell(tiny + " pp=2,dp=2 --dry-run --rank 3 --json");
   const Json object = Json::parse(json.out);
   CHECK(object["coordinates"]["dp"] == 1);
+  CHECK(object["target"] == "the host");
   CHECK(object["actions"].back()["action"] == "step");
 }
 
@@ -476,6 +546,10 @@ TEST_CASE("refusals have one message and an exit code") {
          "expected --dump to be a file that can be written");
   refuse(two + data() + " --trace /nowhere/x", 5, "run_output",
          "expected --trace");
+  refuse(two + data() + " --trace /dev/full", 5, "run_output",
+         "'/dev/full' is not: No space left on device");
+  refuse(two + data() + " --other-data", 5, "run_flag",
+         "expected --load FILE beside --other-data");
   refuse(two + " --dry-run --rank 2", 5, "run_ranks",
          "expected --rank to be below 2, but got 2");
   refuse(two + data() + " --rank 1", 5, "run_flag",
@@ -493,8 +567,16 @@ TEST_CASE("refusals have one message and an exit code") {
 TEST_CASE("--help lists the flags") {
   const Outcome run = shell(tiny + " dp=2 --help");
   CHECK(run.code == 0);
-  CHECK_THAT(run.out, Contains("--link-bandwidth-mbps"));
+  CHECK_THAT(run.out, Contains("--link-bandwidth-mbps") &&
+                          Contains("on pp=1 x dp=2 x tp=1, for the host."));
   CHECK(run.err.empty());
+  // Nothing of a GPU is needed to ask a program for one.
+  const Outcome gpu = shell(tiny + " dp=1,device --help");
+  CHECK(gpu.code == 0);
+  CHECK_THAT(gpu.out, Contains(", for CUDA GPUs (sm_"));
+  const Outcome dry = shell(tiny + " dp=1,device --dry-run");
+  CHECK(dry.code == 0);
+  CHECK_THAT(dry.out, Contains(", for CUDA GPUs (sm_"));
 }
 
 TEST_CASE("a stalled rank ends the job in time and is named") {

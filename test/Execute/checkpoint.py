@@ -12,9 +12,11 @@ run is refused without harm to the files.
 import argparse
 import fcntl
 import json
+import math
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -158,7 +160,6 @@ def refused(runs):
     good = save.read_bytes()
     text = header(save)
     other = dict(text, __metadata__=dict(text["__metadata__"], sequence="999"))
-    less = {key: value for key, value in text.items() if key != "m:lm_head.weight"}
     wide = dict(text)
     wide["v:lm_head.weight"] = dict(wide["v:lm_head.weight"], shape=[
         extent * 2 for extent in wide["v:lm_head.weight"]["shape"]])
@@ -168,12 +169,50 @@ def refused(runs):
         return len(words).to_bytes(8, "little") + words + good[8 + int.from_bytes(
             good[:8], "little"):]
 
+    kept_data = good[8 + int.from_bytes(good[:8], "little"):]
+
+    def built(order, gap=0):
+        """The tensors of `order` one behind the other, the last behind a gap."""
+        change, data = {"__metadata__": text["__metadata__"]}, b""
+        for key in order:
+            begin, end = text[key]["data_offsets"]
+            data += b"\0" * (gap if key == order[-1] else 0)
+            change[key] = dict(text[key], data_offsets=[len(data), len(data) + end - begin])
+            data += kept_data[begin:end]
+        words = json.dumps(change).encode()
+        return len(words).to_bytes(8, "little") + words + data
+
+    def overwritten(key, value):
+        data = bytearray(good)
+        place = len(good) - len(kept_data) + text[key]["data_offsets"][0]
+        data[place:place + 8] = struct.pack("<d", value)
+        return bytes(data)
+
+    everything = [key for key in text if key != "__metadata__"]
+    less = [key for key in everything if key != "m:lm_head.weight"]
+    twice = dict(text, **{"v:lm_head.weight": dict(
+        text["v:lm_head.weight"], data_offsets=text["m:lm_head.weight"]["data_offsets"])})
+    runs.expect("a checkpoint built anew is the same", built(everything)[-len(kept_data):] ==
+                kept_data)
     cases = [("nothing there", None, 4, "No such file"), ("an empty file", b"", 4, "0 bytes"),
              ("a text", b"hello, world, this is a text", 4, "safetensors"),
              ("half of one", good[:len(good) // 2], 4, "does not lie in it"),
              ("a dump", (runs.work / "dump.safetensors").read_bytes(), 4, "its format is ''"),
              ("another sequence length", packed(other), 4, "sequence"),
-             ("a tensor missing", packed(less), 4, "has no 'm:lm_head.weight'"),
+             ("a tensor missing", built(less), 4, "has no 'm:lm_head.weight'"),
+             ("tensors in one place", packed(twice), 4,
+              "'m:lm_head.weight' and 'v:lm_head.weight' share bytes of it"),
+             ("bytes behind the last tensor", good + b"\0" * 24, 4,
+              "24 bytes behind its last tensor are of none"),
+             ("bytes between tensors", built(everything, gap=16), 4, "16 bytes before '%s' are of "
+              "no tensor" % everything[-1]),
+             ("a header longer than the file", (1 << 40).to_bytes(8, "little") + good[8:], 4,
+              "its header of 1099511627776 bytes is longer than the file"),
+             ("a header as long as any", b"\xff" * 8 + good[8:], 4, "is longer than the file"),
+             ("a parameter that is no number", overwritten("master:lm_head.weight", math.nan), 4,
+              "of finite numbers, but 'master:lm_head.weight' has nan"),
+             ("a moment out of this world", overwritten("v:lm_head.weight", math.inf), 4,
+              "of finite numbers, but 'v:lm_head.weight' has inf"),
              ("a tensor of another shape", packed(wide), 4, "v:lm_head.weight"),
              ("no step left", good, 5, "above the 3 that the checkpoint has done")]
     for what, data, code, words in cases:
@@ -191,6 +230,16 @@ def refused(runs):
     seed = subprocess.run([str(word) for word in [
         program, "--steps", STEPS, "--load", save, *runs.model.training, "--seed", 8]],
         capture_output=True, text=True)
+    *flags, data = runs.model.training
+    longer = runs.work / ("longer" + pathlib.Path(data).suffix)
+    longer.write_bytes(pathlib.Path(data).read_bytes() + b"..")
+    other_data = [*flags, longer]
+    for flags, code, words in (([], 4, "--other-data goes on with it"), (["--other-data"], 0, "")):
+        done = subprocess.run([str(word) for word in [
+            program, "--steps", STEPS, "--load", save, *other_data, *flags]],
+            capture_output=True, text=True)
+        runs.expect("other data %s" % (flags or "refused"), done.returncode == code and
+                    words in done.stderr and bool(done.stdout) == (code == 0), done.stderr)
     runs.expect("refused: another seed", seed.returncode == 4 and "of seed 8" in seed.stderr,
                 seed.stderr)
 

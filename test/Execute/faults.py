@@ -170,7 +170,12 @@ def full_disk(checks, program, trace):
     train = ["--steps", 1, "--data", parity.GOLDEN / "corpus.txt"]
     for words in (["--dry-run"], ["--help"], train, [*train, "--json"]):
         checks.run("stdout is full: %s" % words[0], shell + words, USAGE, "stdout")
-    checks.run("the trace is full", [program, *train, "--trace", trace], INPUT, "trace '%s'" % trace,
+    checks.run("the trace is full", [program, *train, "--trace", trace], USAGE,
+               "expected --trace to be a file that can be written, but '%s' is not" % trace)
+    # A file system with room for the start of it: said at the end, and nothing is left.
+    limited = ["sh", "-c", 'trap "" XFSZ; ulimit -f 1; exec "$0" "$@"', program]
+    checks.run("no room for the trace", [*limited, *train, "--trace", "half.trace"], INPUT,
+               "expected to write the trace 'half.trace', but the system refused: File too large",
                begins=True)
 
 

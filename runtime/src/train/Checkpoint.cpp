@@ -8,6 +8,7 @@ namespace shardwright::runtime {
 namespace {
 
 constexpr const char *format = "shardwright.checkpoint/1";
+constexpr const char *dataKey = "data";
 
 FileTensors stateOf(const sw_rt_program &program, const Mesh &mesh) {
   std::vector<TensorSet> sets;
@@ -26,19 +27,21 @@ std::string shapeText(const FileTensor &tensor) {
 /// Facts of a run that its data and the meaning of its state depend on.
 std::map<std::string, std::string> factsOf(const sw_rt_program &program,
                                            const Options &options,
+                                           const TokenFile &data,
                                            int64_t step) {
   return {{"format", format},
           {"step", std::to_string(step)},
           {"seed", std::to_string(options.seed)},
           {"global_batch", std::to_string(program.global_batch)},
-          {"sequence", std::to_string(program.sequence)}};
+          {"sequence", std::to_string(program.sequence)},
+          {dataKey, data.getFingerprint()}};
 }
 
 } // namespace
 
 bool Checkpoint::open(const std::string &path, const sw_rt_program &program,
                       const Mesh &mesh, const Options &options,
-                      std::string &why) {
+                      const TokenFile &data, std::string &why) {
   if (!file.open(path, why))
     return false;
   const auto refuse = [&](const std::string &what) {
@@ -58,8 +61,16 @@ bool Checkpoint::open(const std::string &path, const sw_rt_program &program,
       std::from_chars(text.data(), text.data() + text.size(), step);
   if (error != std::errc() || end != text.data() + text.size() || step < 1)
     return refuse("of some steps, but its step is '" + text + "'");
-  for (const auto &[key, value] : factsOf(program, options, step))
-    if (fact(key) != value)
+  for (const auto &[key, value] : factsOf(program, options, data, step))
+    if (key == dataKey) {
+      // Those of older versions do not say.
+      if (fact(key).empty() || fact(key) == value || options.otherData)
+        continue;
+      why = "expected --data to be what '" + path + "' was trained on (" +
+            fact(key) + "), but '" + data.getPath() + "' is other data (" +
+            value + "); --other-data goes on with it";
+      return false;
+    } else if (fact(key) != value)
       return refuse("of " + key + " " + value + ", but it is of " + fact(key) +
                     ": the data of the steps would be other ones");
   const FileTensors &got = file.getTensors();
@@ -89,7 +100,8 @@ sw_rt_status saveCheckpoint(sw_rt_context &context, const Trainer &trainer,
   if (optimizer.getStatus() != SW_RT_OK)
     return optimizer.getStatus();
   return writeTensors(
-      context, tensors, factsOf(program, options, step), "checkpoint",
+      context, tensors, factsOf(program, options, trainer.getData(), step),
+      "checkpoint",
       options.save, [&](char *data) {
         stage.forEachParameter([&](const ParameterView &view) {
           const ElementRange range = stage.ownedRange(view);

@@ -8,6 +8,7 @@
 #ifndef SHARDWRIGHT_RUNTIME_TRAIN_CHECKPOINT_H
 #define SHARDWRIGHT_RUNTIME_TRAIN_CHECKPOINT_H
 
+#include "runtime/src/train/Data.h"
 #include "runtime/src/train/Options.h"
 #include "runtime/src/train/TensorFile.h"
 
@@ -23,9 +24,10 @@ inline constexpr const char *statePrefixes[] = {"master:", "m:", "v:"};
 class Checkpoint {
 public:
   /// Returns false with `why`: unreadable, of another model, or of a run whose
-  /// data `options` would not continue (seed).
+  /// data `options` (the seed) and `data` would not continue.
   bool open(const std::string &path, const sw_rt_program &program,
-            const Mesh &mesh, const Options &options, std::string &why);
+            const Mesh &mesh, const Options &options, const TokenFile &data,
+            std::string &why);
   int64_t getStep() const { return step; } ///< steps that were done
   /// Whole tensor `prefix` + `name`.
   const char *at(const std::string &prefix, const std::string &name) const {

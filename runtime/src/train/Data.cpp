@@ -2,6 +2,8 @@
 #include "runtime/src/train/Data.h"
 
 #include <cerrno>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
 
 #include <fcntl.h>
@@ -10,6 +12,26 @@
 #include <unistd.h>
 
 namespace shardwright::runtime {
+
+/// FNV-1a of all bytes, or of 1,024 pages from the first to the last.
+static uint64_t digestOf(const unsigned char *bytes, size_t count) {
+  constexpr size_t page = 4096, pages = 1024;
+  uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i)
+      hash = (hash ^ bytes[i]) * 0x100000001b3;
+  };
+  if (count <= page * pages) {
+    add(0, count);
+    return hash;
+  }
+  for (size_t i = 0; i < pages; ++i) {
+    const size_t begin = (count - page) / (pages - 1) * i;
+    add(begin, begin + page);
+  }
+  add(count - page, count);
+  return hash;
+}
 
 TokenFile::~TokenFile() {
   if (mapped)
@@ -69,6 +91,10 @@ bool TokenFile::open(const std::string &file, int64_t vocab, int64_t sequence,
   }
   mapped = static_cast<size_t>(status.st_size);
   bytes = static_cast<const unsigned char *>(map);
+  char digest[17];
+  std::snprintf(digest, sizeof digest, "%016llx",
+                static_cast<unsigned long long>(digestOf(bytes, mapped)));
+  fingerprint = std::to_string(tokens) + " tokens, " + digest;
   return true;
 }
 

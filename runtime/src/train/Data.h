@@ -27,9 +27,12 @@ public:
     return wide ? bytes[2 * i] | bytes[2 * i + 1] << 8 : bytes[i];
   }
   const std::string &getPath() const { return path; }
+  /// Tells its tokens from those of other files: how many there are, and a
+  /// digest of all of them, or of 4 MiB all over a larger file.
+  const std::string &getFingerprint() const { return fingerprint; }
 
 private:
-  std::string path;
+  std::string path, fingerprint;
   const unsigned char *bytes = nullptr;
   size_t mapped = 0;
   int64_t tokens = 0;

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <set>
+
 namespace shardwright::runtime {
 namespace {
 
@@ -25,6 +27,7 @@ bool hasMicrobatch(int32_t kind) { return kind < SW_RT_ACT_REDUCE; }
 Json dryRun(const sw_rt_program &program, const Mesh &mesh, int64_t rank) {
   const Stage stage(program, mesh, rank);
   Json result = {{"model", program.model},
+                 {"target", targetText(program)},
                  {"rank", rank},
                  {"ranks", mesh.ranks()},
                  {"stage", stage.index}};
@@ -83,6 +86,18 @@ Json dryRun(const sw_rt_program &program, const Mesh &mesh, int64_t rank) {
 
 } // namespace
 
+std::string targetText(const sw_rt_program &program) {
+  if (!program.device_code)
+    return "the host";
+  std::set<int32_t> capabilities;
+  for (int32_t i = 0; i < program.device_code->num_images; ++i)
+    capabilities.insert(program.device_code->images[i].capability);
+  std::string text;
+  for (int32_t capability : capabilities)
+    text += (text.empty() ? "sm_" : ", sm_") + std::to_string(capability);
+  return "CUDA GPUs (" + text + ")";
+}
+
 std::string dryRunJson(const sw_rt_program &program, const Mesh &mesh,
                        int64_t rank) {
   return dryRun(program, mesh, rank).dump();
@@ -94,7 +109,7 @@ std::string dryRunText(const sw_rt_program &program, const Mesh &mesh,
   std::string text = std::string(program.model) + ": rank " +
                      std::to_string(rank) + " of " +
                      std::to_string(mesh.ranks()) + " on " + mesh.text() +
-                     ", stage " + json["stage"].dump() + " of " +
+                     ", for " + targetText(program) + ", stage " + json["stage"].dump() + " of " +
                      std::to_string(program.num_stages) + "\n\nlayers\n";
   auto line = [&](const std::string &content) {
     text += "  " + content + "\n";

@@ -3,17 +3,12 @@
 #include "runtime/src/train/Checkpoint.h"
 #include "runtime/src/train/Diagnostics.h"
 #include "runtime/src/train/Dump.h"
+#include "runtime/src/train/OutputFile.h"
 #include "runtime/src/train/Report.h"
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <thread>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 namespace shardwright::runtime {
 namespace {
@@ -68,43 +63,6 @@ Refusal checkProgram(const sw_rt_program &program) {
   return {};
 }
 
-/// Why no file can be made at `path`, or nothing; an existing one stays as it
-/// is. With `isReplaced` a whole file takes its place at the end: one would
-/// take that of a device, too, and needs a folder that it can be made in.
-std::string whyUnwritable(const std::string &path, bool isReplaced) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  // One look: the file of another process's question may go at any time.
-  const fs::file_status there = fs::status(path, error);
-  if (isReplaced && fs::exists(there) && !fs::is_directory(there) &&
-      !fs::is_regular_file(there))
-    return "it is a device, a pipe or a socket";
-  // The processes of a job ask at the same time: who makes the file takes it
-  // away, and nobody makes it again.
-  int file =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  bool toNothing = false; // a link
-  if (file >= 0) {
-    close(file);
-    unlink(path.c_str());
-  } else if (errno == EEXIST) {
-    file = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    if (file >= 0)
-      close(file);
-    else if (errno != ENOENT && errno != ENXIO) // a pipe that nobody reads yet
-      return std::strerror(errno);
-    toNothing = file < 0 && errno == ENOENT;
-  } else {
-    return std::strerror(errno);
-  }
-  const fs::path folder =
-      fs::absolute(behindLinks(path), error).parent_path();
-  if ((isReplaced || toNothing) && access(folder.c_str(), W_OK | X_OK) != 0)
-    return "its folder takes no other file: " +
-           std::string(std::strerror(errno));
-  return {};
-}
-
 enum class Backend { Threads, Mpi, Sockets };
 
 const char *name(Backend backend) {
@@ -140,8 +98,8 @@ Refusal chooseBackend(const Options &options, Backend &backend,
   return {};
 }
 
-Refusal checkOptions(const sw_rt_program &program, const Mesh &mesh,
-                     const Options &options, Backend backend, int processes) {
+Refusal checkRanks(const Mesh &mesh, const Options &options, Backend backend,
+                   int processes) {
   const int64_t wanted = mesh.ranks();
   const int64_t got = backend != Backend::Threads ? processes
                       : options.ranks             ? options.ranks
@@ -154,13 +112,17 @@ Refusal checkOptions(const sw_rt_program &program, const Mesh &mesh,
                                                : "--ranks") +
                 " to equal the plan's " + std::to_string(wanted) + " ranks (" +
                 mesh.text() + "), but got " + std::to_string(got)};
-  if (options.dryRun) {
-    if (options.rank >= wanted)
-      return {Diag::run_ranks, "expected --rank to be below " +
-                                   std::to_string(wanted) + ", but got " +
-                                   std::to_string(options.rank)};
-    return {};
-  }
+  if (options.dryRun && options.rank >= wanted)
+    return {Diag::run_ranks, "expected --rank to be below " +
+                                 std::to_string(wanted) + ", but got " +
+                                 std::to_string(options.rank)};
+  return {};
+}
+
+/// Looks at every file that the run needs, as this process sees them.
+Refusal openFiles(const sw_rt_program &program, const Mesh &mesh,
+                  const Options &options, TokenFile &data,
+                  Checkpoint &checkpoint) {
   if (options.data.empty())
     return {Diag::run_flag, "expected --data FILE with at least " +
                                 std::to_string(program.sequence + 2) +
@@ -168,20 +130,64 @@ Refusal checkOptions(const sw_rt_program &program, const Mesh &mesh,
   struct Output {
     const char *flag;
     const std::string &path;
-    bool isReplaced;
+    bool isFile;
   };
-  for (const auto &[flag, path, isReplaced] :
+  for (const auto &[flag, path, isFile] :
        {Output{"--trace", options.trace, false},
         Output{"--dump", options.dump, true},
         Output{"--save", options.save, true}})
     if (!path.empty())
-      if (const std::string why = whyUnwritable(path, isReplaced);
+      if (const std::string why = whyUnwritable(path, isFile);
           !why.empty())
         return {Diag::run_output,
                 std::string("expected ") + flag +
                     " to be a file that can be written, but '" + path +
                     "' is not: " + why};
+  std::string why;
+  if (!data.open(options.data, program.vocab, program.sequence, why))
+    return {Diag::run_data, why};
+  if (options.load.empty())
+    return {};
+  if (!checkpoint.open(options.load, program, mesh, options, data, why))
+    return {Diag::run_checkpoint, why};
+  if (checkpoint.getStep() >= options.steps)
+    return {Diag::run_flag, "expected --steps to be above the " +
+                                std::to_string(checkpoint.getStep()) +
+                                " that the checkpoint has done, but got " +
+                                std::to_string(options.steps)};
   return {};
+}
+
+/// What all processes make of what each of them found about its files.
+struct Verdict {
+  int exitCode = ExitOk;
+  bool isMine = false;   ///< whether this process says it
+  bool isShared = false; ///< whether all found the same
+};
+
+/// The files of another node may be other ones: all processes end if one of
+/// them has to. The first that found something says it. Collective.
+sw_rt_status agree(sw_rt_context &context, const Refusal &mine,
+                   Verdict &verdict) {
+  std::vector<std::string> texts;
+  // Its first letter is the exit code.
+  const char code =
+      static_cast<char>(mine ? exitCodeOf(mine.id) : ExitOk);
+  if (sw_rt_status status = gatherTexts(context, code + mine.message, texts))
+    return status;
+  int64_t facts[3] = {-1, 1, ExitOk}; // who says it, whether all do, exit code
+  for (size_t i = 0; i < texts.size(); ++i) {
+    facts[1] &= texts[i] == texts[0];
+    if (facts[0] < 0 && texts[i][0] != ExitOk) {
+      facts[0] = static_cast<int64_t>(i);
+      facts[2] = texts[i][0];
+    }
+  }
+  if (sw_rt_status status = shareUnbooked(context, facts, sizeof facts))
+    return status;
+  verdict = {static_cast<int>(facts[2]), facts[0] == context.rank(),
+             facts[1] != 0};
+  return SW_RT_OK;
 }
 
 sw_rt_status writeTrace(sw_rt_context &context, const Trainer &trainer,
@@ -195,20 +201,15 @@ sw_rt_status writeTrace(sw_rt_context &context, const Trainer &trainer,
     return status;
   if (context.rank() != 0)
     return SW_RT_OK;
-  FILE *file = std::fopen(options.trace.c_str(), "wb");
-  bool written = file != nullptr;
-  if (file) {
-    written = std::fputs("{\"traceEvents\": [\n", file) >= 0;
-    for (size_t i = 0; i < texts.size(); ++i)
-      written = written && std::fputs(texts[i].c_str(), file) >= 0 &&
-                std::fputs(i + 1 < texts.size() ? ",\n" : "\n]}\n", file) >= 0;
-    written = std::fclose(file) == 0 && written;
-  }
-  return written ? SW_RT_OK
-                 : context.fail(SW_RT_IO, "expected to write the trace '" +
-                                              options.trace +
-                                              "', but the system refused: " +
-                                              std::strerror(errno));
+  std::string whole = "{\"traceEvents\": [\n";
+  for (size_t i = 0; i < texts.size(); ++i)
+    whole += texts[i] + (i + 1 < texts.size() ? ",\n" : "\n]}\n");
+  const std::string why = writeWhole(options.trace, whole);
+  return why.empty() ? SW_RT_OK
+                     : context.fail(SW_RT_IO,
+                                    "expected to write the trace '" +
+                                        options.trace +
+                                        "', but the system refused: " + why);
 }
 
 /// Everything that one rank does.
@@ -325,28 +326,19 @@ int run(const sw_rt_program &program, int argc, char **argv) {
   if (!parseOptions(argc, argv, options, why))
     return complain({Diag::run_flag, why});
   if (options.help) {
-    std::fputs(helpText(argv[0], program.model, mesh.text()).c_str(), stdout);
+    std::fputs(helpText(argv[0], program.model,
+                        mesh.text() + ", for " + targetText(program))
+                   .c_str(), stdout);
     return ExitOk;
   }
   Backend backend = Backend::Threads;
   int processes = 0, rank = 0, size = 1;
   if (Refusal refusal = chooseBackend(options, backend, processes))
     return complain(refusal);
-  if (backend == Backend::Mpi && !startMpi(rank, size, why))
-    return complain({Diag::run_no_mpi, why});
-  if (backend == Backend::Sockets &&
-      !startSockets(options.timeoutSeconds, rank, size, why))
-    return complain({Diag::run_lost_rank, why});
-  auto refuse = [&](const Refusal &refusal) {
-    if (rank == 0) // every process finds the same
-      complain(refusal);
-    if (backend == Backend::Mpi)
-      stopMpi();
-    return int(exitCodeOf(refusal.id));
-  };
-  if (Refusal refusal =
-          checkOptions(program, mesh, options, backend, processes))
-    return refuse(refusal);
+  const Refusal ranks = checkRanks(mesh, options, backend, processes);
+  // mpirun ends all processes when the first one ends that has not joined.
+  if (ranks && backend != Backend::Mpi)
+    return complain(ranks);
   if (options.dryRun) {
     std::fputs((options.json ? dryRunJson(program, mesh, options.rank) + "\n"
                              : dryRunText(program, mesh, options.rank))
@@ -354,23 +346,23 @@ int run(const sw_rt_program &program, int argc, char **argv) {
                stdout);
     return ExitOk;
   }
-  TokenFile data;
-  if (!data.open(options.data, program.vocab, program.sequence, why))
-    return refuse({Diag::run_data, why});
-
-  Checkpoint checkpoint;
-  const bool goesOn = !options.load.empty();
-  if (goesOn) {
-    if (!checkpoint.open(options.load, program, mesh, options, why))
-      return refuse({Diag::run_checkpoint, why});
-    if (checkpoint.getStep() >= options.steps)
-      return refuse({Diag::run_flag,
-                     "expected --steps to be above the " +
-                         std::to_string(checkpoint.getStep()) +
-                         " that the checkpoint has done, but got " +
-                         std::to_string(options.steps)});
+  if (backend == Backend::Mpi && !startMpi(rank, size, why))
+    return complain({Diag::run_no_mpi, why});
+  if (ranks) { // every process finds the same
+    if (rank == 0)
+      complain(ranks);
+    stopMpi();
+    return exitCodeOf(ranks.id);
   }
+  if (backend == Backend::Sockets &&
+      !startSockets(options.timeoutSeconds, rank, size, why))
+    return complain({Diag::run_lost_rank, why});
 
+  TokenFile data;
+  Checkpoint checkpoint;
+  Refusal files = openFiles(program, mesh, options, data, checkpoint);
+  if (files && backend == Backend::Threads)
+    return complain(files);
   JobOptions job;
   job.mesh = mesh;
   job.timeoutSeconds = options.timeoutSeconds;
@@ -378,12 +370,26 @@ int run(const sw_rt_program &program, int argc, char **argv) {
   job.openDevice = deviceFactoryFor(program, {options.tf32});
   job.link.latencySeconds = options.linkLatencyMicroseconds * 1e-6;
   job.link.bytesPerSecond = options.linkMegabitsPerSecond * 1e6 / 8;
+  Verdict verdict;
   auto function = [&](sw_rt_context &context) {
+    if (backend != Backend::Threads)
+      if (sw_rt_status status = agree(context, files, verdict);
+          status != SW_RT_OK || verdict.exitCode != ExitOk)
+        return status;
     return runRank(context, program, options, data,
-                   goesOn ? &checkpoint : nullptr, name(backend));
+                   options.load.empty() ? nullptr : &checkpoint, name(backend));
   };
-  return backend == Backend::Threads ? runThreads(job, function)
-                                     : runProcess(backend, job, function);
+  if (backend == Backend::Threads)
+    return runThreads(job, function);
+  const int code = runProcess(backend, job, function);
+  if (code != ExitOk || verdict.exitCode == ExitOk)
+    return code;
+  if (verdict.isMine) {
+    if (!verdict.isShared)
+      files.message = "on rank " + std::to_string(rank) + ": " + files.message;
+    complain(files);
+  }
+  return verdict.exitCode;
 }
 
 } // namespace

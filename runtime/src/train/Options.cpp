@@ -137,6 +137,9 @@ const std::vector<Flag> &flags() {
        "checkpoint to go on from, of any plan of the model; --steps counts its "
        "steps, too",
        path(&Options::load)},
+      {"--other-data", nullptr,
+       "go on from --load with tokens other than it was trained on",
+       on(&Options::otherData)},
       {"--dump", "a file",
        "safetensors of the last step's gradients before "
        "clipping and of the parameters after it",
@@ -268,6 +271,10 @@ bool parseOptions(int argc, const char *const *argv, Options &options,
   options.rank = std::max<int64_t>(options.rank, 0);
   if (options.saveEvery && options.save.empty()) {
     why = "expected --save FILE beside --save-every, but got none";
+    return false;
+  }
+  if (options.otherData && options.load.empty()) {
+    why = "expected --load FILE beside --other-data, but got none";
     return false;
   }
   return decays(options, why) && filesApart(options, why);

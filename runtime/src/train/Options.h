@@ -25,6 +25,7 @@ struct Options {
   double linkLatencyMicroseconds = 0, linkMegabitsPerSecond = 0;
   std::string trace, dump, save, load;
   int64_t saveEvery = 0; ///< 0: behind the last step
+  bool otherData = false; ///< than what --load was trained on
   bool json = false, dryRun = false, help = false, tf32 = false;
   int64_t rank = -1; ///< of --dry-run; below 0: not given, the first
 };

@@ -134,6 +134,15 @@ std::string summaryJson(const sw_rt_program &program, const Mesh &mesh,
   return Json{{"summary", summary}}.dump();
 }
 
+sw_rt_status shareUnbooked(sw_rt_context &context, void *bytes, int64_t count) {
+  if (context.rank() != 0)
+    return receiveUnbooked(context, 0, bytes, count);
+  for (int peer = 1; peer < context.mesh.ranks(); ++peer)
+    if (sw_rt_status status = sendUnbooked(context, peer, bytes, count))
+      return status;
+  return SW_RT_OK;
+}
+
 sw_rt_status gatherTexts(sw_rt_context &context, const std::string &text,
                          std::vector<std::string> &texts) {
   texts.clear();

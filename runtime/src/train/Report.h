@@ -35,6 +35,11 @@ std::string summaryJson(const sw_rt_program &program, const Mesh &mesh,
 sw_rt_status gatherTexts(sw_rt_context &context, const std::string &text,
                          std::vector<std::string> &texts);
 
+/// All ranks get the bytes that rank 0 has.
+sw_rt_status shareUnbooked(sw_rt_context &context, void *bytes, int64_t count);
+
+/// "the host", "CUDA GPUs (sm_80, sm_90)".
+std::string targetText(const sw_rt_program &program);
 /// What --dry-run prints.
 std::string dryRunText(const sw_rt_program &program, const Mesh &mesh,
                        int64_t rank);

@@ -1,11 +1,12 @@
 //===- TensorFile.cpp - Whole tensors of a sharded program in a file ------===//
 #include "runtime/src/train/TensorFile.h"
+#include "runtime/src/train/OutputFile.h"
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -174,15 +175,6 @@ bool nameFile(const std::string &from, const std::string &to) {
 
 } // namespace
 
-std::string behindLinks(const std::string &path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  fs::path target = path;
-  for (int links = 0; links < 40 && fs::is_symlink(target, error); ++links)
-    target = target.parent_path() / fs::read_symlink(target, error);
-  return target.string();
-}
-
 sw_rt_status
 writeTensors(sw_rt_context &context, const FileTensors &tensors,
              const std::map<std::string, std::string> &metadata,
@@ -224,6 +216,36 @@ writeTensors(sw_rt_context &context, const FileTensors &tensors,
     status =
         context.fail(SW_RT_IO, systemFailure("to name the " + what, path));
   return status;
+}
+
+/// The format wants every byte of the data part to be of one tensor. Returns
+/// what is not so, or nothing.
+static std::string whyNotFilled(const FileTensors &tensors, uint64_t room) {
+  struct Part {
+    int64_t begin, end;
+    std::string name;
+    auto operator<=>(const Part &) const = default;
+  };
+  std::vector<Part> parts;
+  for (const auto &[name, tensor] : tensors)
+    parts.push_back({tensor.offset, tensor.offset + tensor.bytes(), name});
+  std::sort(parts.begin(), parts.end());
+  int64_t end = 0;
+  const Part *before = nullptr;
+  for (const Part &part : parts) {
+    if (part.begin < end)
+      return "'" + before->name + "' and '" + part.name +
+             "' share bytes of it";
+    if (part.begin > end)
+      return std::to_string(part.begin - end) + " bytes before '" + part.name +
+             "' are of no tensor";
+    end = part.end;
+    before = &part;
+  }
+  if (static_cast<uint64_t>(end) != room)
+    return std::to_string(room - static_cast<uint64_t>(end)) +
+           " bytes behind its last tensor are of none";
+  return {};
 }
 
 TensorReader::~TensorReader() {
@@ -301,7 +323,8 @@ bool TensorReader::open(const std::string &path, std::string &why) {
   } catch (const Json::exception &) {
     return refuse("its header is not in the form of one");
   }
-  return true;
+  const std::string what = whyNotFilled(tensors, room);
+  return what.empty() || refuse(what);
 }
 
 } // namespace shardwright::runtime

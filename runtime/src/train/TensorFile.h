@@ -45,9 +45,6 @@ void copyFromWhole(const Stage &stage, const ParameterView &view,
                    ElementRange range, int64_t width, const char *whole,
                    char *local);
 
-/// What `path` names behind its links, whether that is there or not.
-std::string behindLinks(const std::string &path);
-
 /// Writes `path` in one piece or not at all; `what` names it in messages.
 /// Collective: every rank fills its elements of the mapped data part, so all
 /// ranks must see one file system. `metadata` may be empty.

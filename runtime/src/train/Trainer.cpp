@@ -3,7 +3,28 @@
 #include "runtime/src/Convert.h"
 #include "runtime/src/train/Init.h"
 
+#include <cmath>
+#include <cstring>
+
 namespace shardwright::runtime {
+
+/// The first of `count` elements that is no finite number, or nothing.
+static std::string notFinite(sw_rt_dtype dtype, const char *data,
+                             int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    double value = 0;
+    if (dtype == SW_RT_F64) {
+      std::memcpy(&value, data + i * 8, 8);
+    } else {
+      float narrow = 0;
+      std::memcpy(&narrow, data + i * 4, 4);
+      value = narrow;
+    }
+    if (!std::isfinite(value))
+      return std::isnan(value) ? "nan" : "inf";
+  }
+  return {};
+}
 
 static int64_t widthOf(int32_t dtype) {
   return byteWidth(static_cast<sw_rt_dtype>(dtype));
@@ -54,10 +75,9 @@ sw_rt_status Trainer::initialState(const Checkpoint *checkpoint) {
     initParameters(stage, options.seed, dtype, source);
     if (checkpoint)
       stage.forEachParameter([&](const ParameterView &view) {
-        copyFromWhole(stage, view, {0, view.localElements()}, masterWidth,
-                      checkpoint->at("master:", view.name()),
-                      source + (view.blockElements + view.parameter->offset) *
-                                   masterWidth);
+        load(*checkpoint, "master:", view, {0, view.localElements()},
+             source + (view.blockElements + view.parameter->offset) *
+                          masterWidth);
       });
   };
   if (program.param_dtype == program.master_dtype) {
@@ -75,6 +95,8 @@ sw_rt_status Trainer::initialState(const Checkpoint *checkpoint) {
               name(static_cast<sw_rt_dtype>(program.param_dtype)) + " with " +
               name(dtype));
   }
+  if (context.status != SW_RT_OK)
+    return context.status;
   if (sw_rt_status status = parameters.write())
     return status;
   char *master = arena.at(Arena::Optimizer);
@@ -107,14 +129,28 @@ sw_rt_status Trainer::loadMoments(const Checkpoint &checkpoint) {
     return state.getStatus();
   stage.forEachParameter([&](const ParameterView &view) {
     for (int part : {1, 2})
-      copyFromWhole(stage, view, stage.stateRange(view), masterWidth,
-                    checkpoint.at(statePrefixes[part], view.name()),
-                    state.data() +
-                        (part * stage.tables.arena.optimizer_elements +
-                         stage.stateOffset(view)) *
-                            masterWidth);
+      load(checkpoint, statePrefixes[part], view, stage.stateRange(view),
+           state.data() + (part * stage.tables.arena.optimizer_elements +
+                           stage.stateOffset(view)) *
+                              masterWidth);
   });
-  return state.write();
+  return context.status != SW_RT_OK ? context.status : state.write();
+}
+
+void Trainer::load(const Checkpoint &checkpoint, const char *prefix,
+                   const ParameterView &view, ElementRange range,
+                   char *local) {
+  if (context.status != SW_RT_OK)
+    return;
+  copyFromWhole(stage, view, range, masterWidth,
+                checkpoint.at(prefix, view.name()), local);
+  const std::string found = notFinite(
+      static_cast<sw_rt_dtype>(program.master_dtype),
+      local + range.first * masterWidth, range.last - range.first);
+  if (!found.empty())
+    context.fail(SW_RT_IO, "expected '" + options.load +
+                               "' to be a checkpoint of finite numbers, but '" +
+                               prefix + view.name() + "' has " + found);
 }
 
 sw_rt_status Trainer::step(int64_t stepNumber, StepResult &out) {

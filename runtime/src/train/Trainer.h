@@ -32,6 +32,7 @@ public:
   sw_rt_status checkArena();
 
   const Stage &getStage() const { return stage; }
+  const TokenFile &getData() const { return data; }
   const Arena &getArena() const { return arena; }
   /// Reduced, unclipped gradients of the last step.
   char *gradients() const { return arena.at(Arena::Gradients); }
@@ -48,6 +49,10 @@ private:
   sw_rt_status loadBatch();
   sw_rt_status initialState(const Checkpoint *checkpoint);
   sw_rt_status loadMoments(const Checkpoint &checkpoint);
+  /// Copies `range` of whole tensor `prefix` + its name to this rank's elements,
+  /// the first of all of them at `local`. Fails the context at what is no number.
+  void load(const Checkpoint &checkpoint, const char *prefix,
+            const ParameterView &view, ElementRange range, char *local);
   int64_t tokensAt(int64_t microbatch) const {
     return 2 * microbatch * inputBytes;
   }
