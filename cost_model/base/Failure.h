@@ -42,6 +42,14 @@ inline bool refuse(Failure &failure, Diag id, std::string text) {
   return false;
 }
 
+/// Of one kind: the first of a list that a script has written say enough.
+constexpr int64_t mostOfAKind = 20;
+
+/// What a tool prints of `failure`, a line each: "error: ... [unknown_key]" for
+/// at most `mostOfAKind` messages of a kind, how many more there are, and
+/// "note: ...".
+std::vector<std::string> lines(const Failure &failure);
+
 } // namespace shardwright::cost
 
 #endif // SHARDWRIGHT_COST_MODEL_BASE_FAILURE_H

@@ -34,8 +34,8 @@ int main(int argc, char **argv) {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   shardwright::cost::Failure failure;
   if (!shardwright::importModel(model, sequence, context, module, failure)) {
-    for (const shardwright::cost::Message &message : failure.messages)
-      std::cerr << "shardwright-import: error: " << message.tagged() << "\n";
+    for (const std::string &line : shardwright::cost::lines(failure))
+      std::cerr << "shardwright-import: " << line << "\n";
     return static_cast<int>(failure.kind);
   }
   module->print(llvm::outs(),

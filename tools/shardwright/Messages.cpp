@@ -5,10 +5,8 @@
 namespace shardwright::tools {
 
 ExitCode report(const cost::Failure &failure, std::ostream &err) {
-  for (const cost::Message &message : failure.messages)
-    err << "shardwright: error: " << message.tagged() << "\n";
-  for (const std::string &text : failure.notes)
-    note(text, err);
+  for (const std::string &line : cost::lines(failure))
+    err << "shardwright: " << line << "\n";
   if (failure.messages.empty())
     err << "shardwright: internal error: a failure without a message\n";
   return failure.messages.empty() ? ExitCode::Bug : exitCode(failure.kind);
