@@ -7,23 +7,11 @@
 #include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
 
 namespace shardwright {
-
-bool readFile(const std::string &path, std::string &text,
-              cost::Failure &failure) {
-  auto file = MemoryBuffer::getFile(path);
-  if (!file)
-    return cost::refuse(failure, cost::Diag::file_unreadable,
-                        path +
-                            ": cannot be read: " + file.getError().message());
-  text = (*file)->getBuffer().str();
-  return true;
-}
 
 static bool cannotWrite(const std::string &path, const std::string &why,
                         cost::Failure &failure) {

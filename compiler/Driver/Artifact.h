@@ -9,10 +9,6 @@
 
 namespace shardwright {
 
-/// Reads a whole file; a failure of kind Input if that is not possible.
-bool readFile(const std::string &path, std::string &text,
-              cost::Failure &failure);
-
 /// Writes `bytes` to a new file beside `path` and renames it.
 bool writeFile(const std::string &path, std::string_view bytes,
                cost::Failure &failure);

@@ -5,6 +5,7 @@
 #include "compiler/Codegen/Object.h"
 #include "compiler/Driver/Artifact.h"
 #include "compiler/Driver/Load.h"
+#include "compiler/Files/ReadText.h"
 #include "compiler/Import/BuildModel.h"
 #include "compiler/Pipelines/Pipelines.h"
 #include "cost_model/hardware/Hardware.h"
@@ -83,7 +84,6 @@ private:
   }
   bool readPlan();
   bool checkTarget();
-  void readArchs();
   bool checkDTypes();
   bool import();
   bool checkAgainstModel();
@@ -107,7 +107,7 @@ private:
 bool Compilation::readPlan() {
   planName = options.planPath.empty() ? "plan" : options.planPath;
   std::string text = options.planText;
-  if (text.empty() && !readFile(options.planPath, text, failure))
+  if (text.empty() && !readText(options.planPath, text, failure))
     return false;
   std::vector<cost::Plan> readings;
   if (cost::readPlan(text, planName, plan, failure, &readings))
@@ -124,7 +124,40 @@ bool Compilation::readPlan() {
   return false;
 }
 
-bool checkTargetFlags(const CompileOptions &options, cost::Failure &failure) {
+/// The GPU of a shipped cluster's device, by the product's name.
+static const codegen::GpuArch *archOfCluster(const std::string &name) {
+  cost::Hardware hardware;
+  cost::Failure ignored;
+  const char *text = cost::shippedHardware(name);
+  if (!text || !cost::readHardware(text, name, hardware, ignored))
+    return nullptr;
+  static constexpr std::pair<std::string_view, const char *> archs[] = {
+      {"A100", "sm_80"}, {"H100", "sm_90"}, {"H200", "sm_90"},
+      {"B200", "sm_100"}};
+  for (auto [product, arch] : archs)
+    if (hardware.device.name.starts_with(product))
+      return codegen::gpuArchNamed(arch);
+  return nullptr;
+}
+
+/// Those that are asked for, else that of the cluster, else all; none for the
+/// host.
+static std::vector<codegen::GpuArch> archsOf(const CompileOptions &options,
+                                             const std::string &cluster) {
+  if (options.target == "host")
+    return {};
+  std::vector<codegen::GpuArch> archs;
+  for (const std::string &name : options.gpuArchs)
+    archs.push_back(*codegen::gpuArchNamed(name));
+  if (!archs.empty())
+    return archs;
+  if (const codegen::GpuArch *arch = archOfCluster(cluster))
+    return {*arch};
+  return codegen::gpuArchs().vec();
+}
+
+bool checkTargetFlags(const CompileOptions &options, const std::string &cluster,
+                      cost::Failure &failure) {
   const auto refuse = [&](cost::Diag id, std::string message) {
     return cost::refuse(failure, id, std::move(message));
   };
@@ -145,46 +178,18 @@ bool checkTargetFlags(const CompileOptions &options, cost::Failure &failure) {
       return refuse(cost::Diag::repeated_flag,
                     "--gpu-arch " + *name + ": given twice");
   }
+  if (options.emit == Emit::Ptx && archsOf(options, cluster).size() != 1)
+    return refuse(cost::Diag::flag_value,
+                  "--emit ptx: expected --target cuda and one --gpu-arch of " +
+                      codegen::gpuArchNames());
   return true;
 }
 
 bool Compilation::checkTarget() {
-  if (!checkTargetFlags(options, failure))
+  if (!checkTargetFlags(options, plan.clusterName, failure))
     return false;
-  if (options.target == "cuda")
-    readArchs();
-  if (options.emit == Emit::Ptx && archs.size() != 1)
-    return refuse(cost::Diag::flag_value,
-                  "--emit ptx: expected --target cuda and one --gpu-arch of " +
-                      codegen::gpuArchNames());
+  archs = archsOf(options, plan.clusterName);
   return checkDTypes();
-}
-
-/// The GPU of a shipped cluster's device, by the product's name.
-static const codegen::GpuArch *archOfCluster(const std::string &name) {
-  cost::Hardware hardware;
-  cost::Failure ignored;
-  const char *text = cost::shippedHardware(name);
-  if (!text || !cost::readHardware(text, name, hardware, ignored))
-    return nullptr;
-  static constexpr std::pair<std::string_view, const char *> archs[] = {
-      {"A100", "sm_80"}, {"H100", "sm_90"}, {"H200", "sm_90"},
-      {"B200", "sm_100"}};
-  for (auto [product, arch] : archs)
-    if (hardware.device.name.starts_with(product))
-      return codegen::gpuArchNamed(arch);
-  return nullptr;
-}
-
-void Compilation::readArchs() {
-  for (const std::string &name : options.gpuArchs)
-    archs.push_back(*codegen::gpuArchNamed(name));
-  if (!archs.empty())
-    return;
-  if (const codegen::GpuArch *arch = archOfCluster(plan.clusterName))
-    archs = {*arch};
-  else
-    archs = codegen::gpuArchs().vec();
 }
 
 /// All alike; or parameters and activations in bf16, master in f32, gradients

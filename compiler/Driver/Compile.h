@@ -45,9 +45,11 @@ struct CompileOptions {
 /// does not compute in with kind Unsupported.
 bool compile(const CompileOptions &options, cost::Failure &failure);
 
-/// Whether target and GPUs are known and go together, which can be said before
-/// there is a plan; `compile` looks at the same.
-bool checkTargetFlags(const CompileOptions &options, cost::Failure &failure);
+/// Whether target and GPUs are known and go together, and with what is emitted,
+/// which can be said before there is a plan for the cluster of that name;
+/// `compile` looks at the same.
+bool checkTargetFlags(const CompileOptions &options, const std::string &cluster,
+                      cost::Failure &failure);
 
 /// The same for artifacts other than executables, into a string.
 bool compileToText(const CompileOptions &options, std::string &artifact,

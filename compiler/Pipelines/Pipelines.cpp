@@ -17,21 +17,6 @@ using namespace mlir;
 
 namespace shardwright {
 
-static constexpr llvm::StringLiteral kPhaseNames[] = {
-    "imported",  "differentiated", "planned", "partitioned",
-    "scheduled", "allocated",      "lowered"};
-
-StringRef name(IrPhase phase) { return kPhaseNames[static_cast<int>(phase)]; }
-
-bool phaseNamed(StringRef text, IrPhase &phase) {
-  for (auto [number, candidate] : llvm::enumerate(kPhaseNames))
-    if (text == candidate) {
-      phase = static_cast<IrPhase>(number);
-      return true;
-    }
-  return false;
-}
-
 namespace {
 
 /// Writes the module to a file and leaves it as it is.
@@ -141,12 +126,35 @@ void buildPlanPipeline(OpPassManager &manager, const PipelineOptions &options) {
 
 namespace {
 
-struct TextOptions : PassPipelineOptions<TextOptions> {
-  Option<std::string> plan{*this, "plan", llvm::cl::desc("Path of plan.json"),
-                           llvm::cl::init("")};
-  Option<std::string> until{*this, "until",
-                            llvm::cl::desc("Phase to stop after"),
-                            llvm::cl::init("lowered")};
+/// Reads a phase out of those that a pipeline may stop after.
+template <IrPhase first, IrPhase last>
+class UntilParser : public llvm::cl::parser<std::string> {
+public:
+  using parser::parser;
+
+  bool parse(llvm::cl::Option &option, StringRef flag, StringRef text,
+             std::string &value) {
+    SmallVector<IrPhase> legal;
+    for (IrPhase phase : allPhases())
+      if (phase >= first && phase <= last)
+        legal.push_back(phase);
+    IrPhase phase = {};
+    if (!phaseNamed(text, phase) || !llvm::is_contained(legal, phase))
+      return option.error("expected " + oneOf(legal) + ", but got '" + text +
+                          "'");
+    return parser::parse(option, flag, text, value);
+  }
+};
+
+/// Options of a pipeline that goes no further than to `last`.
+template <IrPhase first, IrPhase last>
+struct TextOptions : PassPipelineOptions<TextOptions<first, last>> {
+  template <typename T, typename Parser = llvm::cl::parser<T>>
+  using Option = detail::PassOptions::Option<T, Parser>;
+
+  Option<std::string, UntilParser<first, last>> until{
+      *this, "until", llvm::cl::desc("Phase to stop after"),
+      llvm::cl::init(name(last).str())};
   Option<std::string> dumpDir{
       *this, "dump-dir",
       llvm::cl::desc("Folder that gets the IR of each phase"),
@@ -154,26 +162,32 @@ struct TextOptions : PassPipelineOptions<TextOptions> {
 
   PipelineOptions value() const {
     PipelineOptions options;
-    if (!phaseNamed(until, options.until))
-      llvm::errs() << "unknown phase '" << until << "', taking 'lowered'\n";
-    options.planPath = plan;
+    phaseNamed(until, options.until);
     options.dumpDir = dumpDir;
     return options;
   }
 };
 
+using ImportOptions = TextOptions<IrPhase::Imported, IrPhase::Differentiated>;
+struct PlanOptions : TextOptions<IrPhase::Planned, IrPhase::Lowered> {
+  Option<std::string> plan{*this, "plan", llvm::cl::desc("Path of plan.json"),
+                           llvm::cl::init("")};
+};
+
 } // namespace
 
 void registerPipelines() {
-  PassPipelineRegistration<TextOptions>(
+  PassPipelineRegistration<ImportOptions>(
       "sw-import-pipeline", "Takes imported IR to `differentiated`",
-      [](OpPassManager &manager, const TextOptions &options) {
+      [](OpPassManager &manager, const ImportOptions &options) {
         buildImportPipeline(manager, options.value());
       });
-  PassPipelineRegistration<TextOptions>(
+  PassPipelineRegistration<PlanOptions>(
       "sw-plan-pipeline", "Takes differentiated IR to the phase `until`",
-      [](OpPassManager &manager, const TextOptions &options) {
-        buildPlanPipeline(manager, options.value());
+      [](OpPassManager &manager, const PlanOptions &options) {
+        PipelineOptions value = options.value();
+        value.planPath = options.plan;
+        buildPlanPipeline(manager, value);
       });
 }
 

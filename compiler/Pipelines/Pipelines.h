@@ -6,27 +6,13 @@
 #ifndef SHARDWRIGHT_COMPILER_PIPELINES_PIPELINES_H
 #define SHARDWRIGHT_COMPILER_PIPELINES_PIPELINES_H
 
-#include "mlir/IR/BuiltinOps.h"
+#include "passes/Phase/Phase.h"
+
 #include "mlir/Pass/PassManager.h"
 
 #include <string>
 
 namespace shardwright {
-
-/// Phases of the IR, in order; the module attribute `sw.phase` names them.
-enum class IrPhase {
-  Imported,
-  Differentiated,
-  Planned,
-  Partitioned,
-  Scheduled,
-  Allocated,
-  Lowered,
-};
-/// "imported", ..., as in `sw.phase`.
-llvm::StringRef name(IrPhase phase);
-/// The phase named `text`; false if there is none.
-bool phaseNamed(llvm::StringRef text, IrPhase &phase);
 
 struct PipelineOptions {
   IrPhase until = IrPhase::Lowered;
@@ -45,7 +31,7 @@ void buildPlanPipeline(mlir::OpPassManager &manager,
                        const PipelineOptions &options);
 
 /// Registers `sw-import-pipeline` and `sw-plan-pipeline` for shardwright-opt,
-/// with the options `plan`, `until` and `dump-dir`.
+/// with the options `until` and `dump-dir`, and of the second `plan`.
 void registerPipelines();
 
 } // namespace shardwright

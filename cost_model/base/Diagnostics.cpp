@@ -28,7 +28,7 @@ std::string diagnosticsPage(const std::vector<Diagnostic> &entries) {
       "--markdown` this page, from the tables "
       "`cost_model/base/Diagnostics.def`,\n"
       "`runtime/src/train/Diagnostics.def` (compiled programs) and\n"
-      "`passes/Verify/Diagnostics.def` (IR). The number is the exit code. A "
+      "`passes/Phase/Diagnostics.def` (IR). The number is the exit code. A "
       "rule\n"
       "that a plan breaks exits 5 instead of 4 where flags spelt the plan, and "
       "2\n"

@@ -47,11 +47,10 @@ private:
           .getDimLetters()
           .results[result.getResultNumber()];
     for (Operation &op : *value.getParentBlock())
-      for (OpOperand &operand : op.getOpOperands())
-        if (operand.get() == value)
-          return cast<IterationSpaceOpInterface>(op)
-              .getDimLetters()
-              .operands[operand.getOperandNumber()];
+      if (auto user = dyn_cast<IterationSpaceOpInterface>(op))
+        for (OpOperand &operand : op.getOpOperands())
+          if (operand.get() == value)
+            return user.getDimLetters().operands[operand.getOperandNumber()];
     return "";
   }
 

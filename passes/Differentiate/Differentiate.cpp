@@ -284,20 +284,13 @@ LogicalResult differentiate(KindOp kind) {
 
 struct DifferentiatePass
     : public impl::DifferentiatePassBase<DifferentiatePass> {
-  void runOnOperation() override {
-    ModuleOp module = getOperation();
-    auto phase = module->getAttrOfType<StringAttr>("sw.phase");
-    if (phase && phase.getValue() != "imported") {
-      module.emitError() << "expected phase 'imported', but got '"
-                         << phase.getValue() << "'";
-      return signalPassFailure();
-    }
+  LogicalResult run(ModuleOp module) override {
     SmallVector<KindOp> kinds(module.getOps<KindOp>());
     for (KindOp kind : kinds)
       if (failed(differentiate(kind)))
-        return signalPassFailure();
-    module->setAttr("sw.phase",
-                    StringAttr::get(module.getContext(), "differentiated"));
+        return failure();
+    setPhase(module, IrPhase::Differentiated);
+    return success();
   }
 };
 } // namespace

@@ -2,9 +2,9 @@
 #ifndef SHARDWRIGHT_PASSES_DIFFERENTIATE_PASSES
 #define SHARDWRIGHT_PASSES_DIFFERENTIATE_PASSES
 
-include "mlir/Pass/PassBase.td"
+include "passes/Phase/PhasePass.td"
 
-def DifferentiatePass : Pass<"sw-differentiate", "::mlir::ModuleOp"> {
+def DifferentiatePass : PhasePass<"sw-differentiate", ["Imported"]> {
   let summary = "Replaces each kind by its forward and gradient functions";
   let description = [{
     Input contract: phase `imported` (one `model.kind` per kind of layer, with

@@ -2,9 +2,9 @@
 #ifndef SHARDWRIGHT_PASSES_LOWER_PASSES
 #define SHARDWRIGHT_PASSES_LOWER_PASSES
 
-include "mlir/Pass/PassBase.td"
+include "passes/Phase/PhasePass.td"
 
-def SpmdToRtPass : Pass<"sw-spmd-to-rt", "::mlir::ModuleOp"> {
+def SpmdToRtPass : PhasePass<"sw-spmd-to-rt", ["Allocated"]> {
   let summary = "Lowers allocated functions to runtime calls and kernels";
   let description = [{
     Input contract: phase `allocated` (every value has its `spmd.address`).

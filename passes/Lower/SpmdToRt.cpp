@@ -14,8 +14,7 @@ using namespace mlir;
 namespace {
 struct SpmdToRtPass
     : public shardwright::impl::SpmdToRtPassBase<SpmdToRtPass> {
-  void runOnOperation() override {
-    ModuleOp module = getOperation();
+  LogicalResult run(ModuleOp module) override {
     auto kinds = llvm::to_vector(module.getOps<shardwright::model::KindOp>());
     OpBuilder before(module.getContext());
     if (kinds.empty())
@@ -28,11 +27,12 @@ struct SpmdToRtPass
       builder.setInsertionPointAfter(kind); // behind the kernels
       shardwright::FunctionLowering lowering(kind, kernels);
       if (failed(lowering.run(builder)))
-        return signalPassFailure();
+        return failure();
     }
     for (shardwright::model::KindOp kind : kinds)
       kind.erase();
-    module->setAttr("sw.phase", StringAttr::get(&getContext(), "lowered"));
+    shardwright::setPhase(module, shardwright::IrPhase::Lowered);
+    return success();
   }
 };
 } // namespace

@@ -54,16 +54,17 @@ class InsertReshardsPass
 public:
   using InsertReshardsPassBase::InsertReshardsPassBase;
 
-  void runOnOperation() override {
+  LogicalResult run(ModuleOp module) override {
     PlannedModule planned;
-    if (failed(readPlannedModule(getOperation(), planned)))
-      return signalPassFailure();
-    for (auto op : getOperation().getOps<model::KindOp>()) {
+    if (failed(readPlannedModule(module, planned)))
+      return failure();
+    for (auto op : module.getOps<model::KindOp>()) {
       PlannedKindFunction found;
-      if (lookUp(planned, op, found) &&
-          failed(insertReshards(op, planned.plan, found)))
-        return signalPassFailure();
+      lookUp(planned, op, found);
+      if (failed(insertReshards(op, planned.plan, found)))
+        return failure();
     }
+    return success();
   }
 };
 

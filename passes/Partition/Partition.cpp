@@ -110,25 +110,19 @@ class PartitionPass : public impl::PartitionPassBase<PartitionPass> {
 public:
   using PartitionPassBase::PartitionPassBase;
 
-  void runOnOperation() override {
-    ModuleOp module = getOperation();
+  LogicalResult run(ModuleOp module) override {
     plan::MeshAttr mesh = plan::MeshAttr::of(module);
-    if (!mesh) {
-      emitError(module.getLoc()) << "expected attribute '" << plan::kMeshAttr
-                                 << "' on the module, which sw-apply-plan sets";
-      return signalPassFailure();
-    }
     for (auto op : module.getOps<model::KindOp>())
       if (failed(partitionFunction(op, mesh)))
-        return signalPassFailure();
+        return failure();
     for (auto op : module.getOps<model::ParamOp>()) {
       RankedTensorType type = localType(op.getLoc(), op.getType(), mesh);
       if (!type)
-        return signalPassFailure();
+        return failure();
       op.setType(type);
     }
-    module->setAttr(spmd::kPhaseAttr,
-                    StringAttr::get(&getContext(), "partitioned"));
+    setPhase(module, IrPhase::Partitioned);
+    return success();
   }
 };
 

@@ -2,9 +2,9 @@
 #ifndef SHARDWRIGHT_PASSES_PARTITION_PASSES
 #define SHARDWRIGHT_PASSES_PARTITION_PASSES
 
-include "mlir/Pass/PassBase.td"
+include "passes/Phase/PhasePass.td"
 
-def InsertReshardsPass : Pass<"sw-insert-reshards", "::mlir::ModuleOp"> {
+def InsertReshardsPass : PhasePass<"sw-insert-reshards", ["Planned"]> {
   let summary = "Makes every change of a sharding an op";
   let description = [{
     Input contract: phase `planned`, as `sw-apply-plan` leaves it: every value
@@ -23,7 +23,7 @@ def InsertReshardsPass : Pass<"sw-insert-reshards", "::mlir::ModuleOp"> {
   let dependentDialects = ["::shardwright::plan::PlanDialect"];
 }
 
-def PartitionPass : Pass<"sw-partition", "::mlir::ModuleOp"> {
+def PartitionPass : PhasePass<"sw-partition", ["Planned"]> {
   let summary = "Rewrites a planned program into the program of one rank";
   let description = [{
     Input contract: phase `planned` after `sw-insert-reshards` (every tensor

@@ -1,12 +1,12 @@
 #include "cost_model/plan/PlanJson.h"
 #include "cost_model/program/ProgramJson.h"
-#include "cost_model/rules/Rules.h"
 #include "dialects/Spmd/IR/SpmdOps.h"
 #include "passes/Plan/Encodings.h"
 #include "passes/Plan/ExtractProgram.h"
 #include "passes/Plan/Passes.h"
 #include "passes/Plan/PlannedModule.h"
 
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <set>
@@ -149,12 +149,6 @@ class ApplyPlanPass : public impl::ApplyPlanPassBase<ApplyPlanPass> {
 public:
   using ApplyPlanPassBase::ApplyPlanPassBase;
 
-  void runOnOperation() override {
-    ModuleOp module = getOperation();
-    if (failed(apply(module)))
-      signalPassFailure();
-  }
-
 private:
   /// Text of the plan: of the option's file, else of the module's attribute.
   FailureOr<std::string> planText(ModuleOp module) {
@@ -165,6 +159,10 @@ private:
              << "expected the option 'plan' or the module attribute '"
              << plan::kTextAttr << "' to give a plan";
     }
+    // A pipe might never be written to, and a device never end.
+    if (llvm::sys::fs::exists(plan) && !llvm::sys::fs::is_regular_file(plan))
+      return emitError(module.getLoc())
+             << "cannot read plan '" << plan << "': it is no regular file";
     auto buffer = llvm::MemoryBuffer::getFile(plan, /*IsText=*/true);
     if (!buffer)
       return emitError(module.getLoc()) << "cannot read plan '" << plan
@@ -172,7 +170,7 @@ private:
     return (*buffer)->getBuffer().str();
   }
 
-  LogicalResult apply(ModuleOp module) {
+  LogicalResult run(ModuleOp module) override {
     FailureOr<std::string> text = planText(module);
     if (failed(text))
       return failure();
@@ -183,12 +181,8 @@ private:
       return report(module, refusal);
     if (!extractProgram(module, planned.program))
       return failure();
-    std::vector<cost::Violation> violations =
-        cost::checkPlan(planned.program, planned.plan);
-    for (const cost::Violation &violation : violations)
-      emitError(module.getLoc()) << "plan breaks rule '" << violation.rule
-                                 << "': " << violation.message;
-    if (!violations.empty() || failed(expandPlan(module, planned)))
+    if (failed(checkRules(module, planned)) ||
+        failed(expandPlan(module, planned)))
       return failure();
 
     keepUsedVariants(module, planned);
@@ -209,7 +203,7 @@ private:
                     builder.getStringAttr(cost::canonicalText(planned.plan)));
     module->setAttr(kProgramTextAttr,
                     builder.getStringAttr(cost::programJson(planned.program)));
-    module->setAttr(spmd::kPhaseAttr, builder.getStringAttr("planned"));
+    setPhase(module, IrPhase::Planned);
     return success();
   }
 };

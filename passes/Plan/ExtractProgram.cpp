@@ -243,13 +243,14 @@ LogicalResult readStack(ModuleOp module, cost::Program &program) {
 
 struct ExtractProgramPass
     : public impl::ExtractProgramPassBase<ExtractProgramPass> {
-  void runOnOperation() override {
+  LogicalResult run(ModuleOp module) override {
     cost::Program program;
-    if (!extractProgram(getOperation(), program))
-      return signalPassFailure();
+    if (!extractProgram(module, program))
+      return failure();
     llvm::outs() << cost::programJson(program);
     llvm::outs().flush();
     markAllAnalysesPreserved();
+    return success();
   }
 };
 } // namespace

@@ -2,9 +2,9 @@
 #ifndef SHARDWRIGHT_PASSES_PLAN_PASSES
 #define SHARDWRIGHT_PASSES_PLAN_PASSES
 
-include "mlir/Pass/PassBase.td"
+include "passes/Phase/PhasePass.td"
 
-def ApplyPlanPass : Pass<"sw-apply-plan", "::mlir::ModuleOp"> {
+def ApplyPlanPass : PhasePass<"sw-apply-plan", ["Differentiated"]> {
   let summary = "Attaches a plan to a differentiated program";
   let description = [{
     Input contract: phase `differentiated`. The plan is the file that the option
@@ -38,7 +38,7 @@ def ApplyPlanPass : Pass<"sw-apply-plan", "::mlir::ModuleOp"> {
                            "::shardwright::spmd::SpmdDialect"];
 }
 
-def ExtractProgramPass : Pass<"sw-extract-program", "::mlir::ModuleOp"> {
+def ExtractProgramPass : PhasePass<"sw-extract-program", ["Differentiated"]> {
   let summary = "Prints the program that the cost model reads, as JSON";
   let description = [{
     Input contract: phase `differentiated`. The module stays as it is; its

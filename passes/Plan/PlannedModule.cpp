@@ -2,6 +2,8 @@
 
 #include "cost_model/plan/PlanJson.h"
 #include "cost_model/program/ProgramJson.h"
+#include "cost_model/rules/Rules.h"
+#include "passes/Plan/Encodings.h"
 
 using namespace mlir;
 
@@ -12,9 +14,20 @@ std::string variantName(const cost::Kind &kind, cost::Recompute policy) {
 }
 
 LogicalResult report(ModuleOp module, const cost::Failure &refusal) {
-  for (const cost::Message &message : refusal.messages)
-    emitError(module.getLoc()) << message.tagged();
+  for (StringRef line : cost::lines(refusal))
+    if (line.consume_front("error: "))
+      emitError(module.getLoc()) << line;
   return failure();
+}
+
+LogicalResult checkRules(ModuleOp module, const PlannedModule &planned) {
+  LogicalResult result = success();
+  for (const cost::Violation &violation :
+       cost::checkPlan(planned.program, planned.plan))
+    result = emitError(module.getLoc())
+             << "plan breaks rule '" << violation.rule
+             << "': " << violation.message;
+  return result;
 }
 
 LogicalResult expandPlan(ModuleOp module, PlannedModule &planned) {
@@ -36,6 +49,63 @@ LogicalResult expandPlan(ModuleOp module, PlannedModule &planned) {
         return emitError(module.getLoc()) << "cannot shard kind '" << kind.name
                                           << "' as the plan says: " << why;
     }
+  return success();
+}
+
+/// Whether arguments, ops and results of `op` are those of `function`. Sizes
+/// differ as the plan shards them, and types, which are those of its dtypes.
+static LogicalResult checkFunction(model::KindOp op,
+                                  const cost::Function &function) {
+  const auto refuse = [&](const char *what) {
+    return op.emitOpError() << "expected the " << what
+                            << " of the function of the program, but got "
+                               "others";
+  };
+  if (op.getNumArguments() != function.arguments.size() ||
+      programValues(op).size() != function.values.size())
+    return refuse("arguments and values");
+  for (auto [number, argument] : llvm::enumerate(function.arguments)) {
+    model::ArgAttr attr = op.getModelArg(number);
+    if (static_cast<cost::ArgKind>(attr.getKind()) != argument.kind ||
+        attr.getIndex() != argument.index)
+      return refuse("arguments");
+  }
+  SmallVector<Operation *> ops = computeOps(op);
+  if (ops.size() != function.ops.size())
+    return refuse("ops");
+  for (auto [inner, wanted] : llvm::zip_equal(ops, function.ops))
+    if (inner->getName().stripDialect() != wanted.name ||
+        inner->getNumOperands() != wanted.operands.size() ||
+        inner->getNumResults() != wanted.results.size())
+      return refuse("ops");
+  if (op.getNumResults() != function.results.size())
+    return refuse("results");
+  for (auto [number, result] : llvm::enumerate(function.results)) {
+    model::ResAttr attr = op.getModelRes(number);
+    if (static_cast<cost::ResultKind>(attr.getKind()) != result.kind ||
+        attr.getIndex() != result.index)
+      return refuse("results");
+  }
+  return success();
+}
+
+/// Plan and program are texts beside the IR: somebody may have changed the one
+/// and not the other.
+static LogicalResult checkAgainstModule(ModuleOp module,
+                                        const PlannedModule &planned) {
+  const plan::MeshAttr wanted = meshAttr(module.getContext(), planned.plan);
+  const plan::MeshAttr mesh = plan::MeshAttr::of(module);
+  if (mesh != wanted)
+    return emitError(module.getLoc())
+           << "expected '" << plan::kMeshAttr << "' to be that of '"
+           << plan::kTextAttr << "' (" << wanted << "), but got " << mesh;
+  for (auto op : module.getOps<model::KindOp>()) {
+    PlannedKindFunction found;
+    if (!lookUp(planned, op, found))
+      return op.emitOpError() << "expected a kind that a stage runs";
+    if (failed(checkFunction(op, *found.function)))
+      return failure();
+  }
   return success();
 }
 
@@ -63,7 +133,10 @@ LogicalResult readPlannedModule(ModuleOp module, PlannedModule &planned) {
   if (!cost::readProgram(program.getValue(), kProgramTextAttr.str(),
                          planned.program, refusal))
     return report(module, refusal);
-  return expandPlan(module, planned);
+  if (failed(checkRules(module, planned)) ||
+      failed(expandPlan(module, planned)))
+    return failure();
+  return checkAgainstModule(module, planned);
 }
 
 bool lookUp(const PlannedModule &planned, model::KindOp op,

@@ -49,9 +49,14 @@ mlir::LogicalResult report(mlir::ModuleOp module, const cost::Failure &refusal);
 mlir::LogicalResult readPlanText(mlir::ModuleOp module, cost::Plan &plan);
 
 /// Reads `plan.text` and `plan.program` and expands the plan. Emits an error
-/// on the module if a text is absent or wrong.
+/// on the module if a text is absent or wrong, or the functions are not those
+/// of the program.
 mlir::LogicalResult readPlannedModule(mlir::ModuleOp module,
                                       PlannedModule &planned);
+
+/// Emits an error for every rule that `planned.plan` breaks.
+mlir::LogicalResult checkRules(mlir::ModuleOp module,
+                               const PlannedModule &planned);
 
 /// Expands `planned.plan` over every variant that its stages use.
 mlir::LogicalResult expandPlan(mlir::ModuleOp module, PlannedModule &planned);

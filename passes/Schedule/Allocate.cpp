@@ -63,8 +63,14 @@ public:
         if (failed(placeBorders(op, *variant.kind, saved, addresses)))
           return failure();
       int64_t bytes = placeInside(functions, addresses);
-      for (model::KindOp op : functions)
+      for (model::KindOp op : functions) {
+        for (BlockArgument argument : op.getBody().front().getArguments())
+          if (!addresses.contains(argument))
+            return op.emitOpError()
+                   << "expected the data gradient to keep argument "
+                   << argument.getArgNumber() << ", but it does not";
         annotate(op, addresses, bytes);
+      }
       most = std::max(most, bytes);
     }
     variant.workspaceBytes = most;
@@ -129,6 +135,11 @@ private:
       model::ResAttr attr = op.getModelRes(operand.getOperandNumber());
       if (attr.getKind() == model::ResultKind::Kept)
         continue;
+      if (attr.getKind() == model::ResultKind::Saved &&
+          !saved.count(attr.getIndex()))
+        return op.emitOpError() << "expected the forward function to save "
+                                   "value "
+                                << attr.getIndex() << ", but it does not";
       if (!addresses.insert({operand.get(), resultAddress(attr, kind, saved)})
                .second)
         return op.emitOpError()
@@ -149,16 +160,15 @@ private:
       Operation *before = nullptr;
       int64_t number = 0;
       for (Operation &op : function.getBody().front()) {
-        Attribute group = op.getAttr(kFusionGroupAttr);
+        auto group = op.getAttrOfType<IntegerAttr>(kFusionGroupAttr);
         if (group && before && before->getAttr(kOldGroup) == group)
           joined.push_back({before, &op});
         before = group ? &op : nullptr;
         if (!group)
           continue;
         op.setAttr(kOldGroup, group);
-        op.setAttr(
-            kFusionGroupAttr,
-            IntegerAttr::get(cast<IntegerAttr>(group).getType(), number++));
+        op.setAttr(kFusionGroupAttr,
+                   IntegerAttr::get(group.getType(), number++));
       }
     }
     auto bytesNow = [&] {
@@ -253,13 +263,8 @@ class AllocatePass : public impl::AllocatePassBase<AllocatePass> {
 public:
   using AllocatePassBase::AllocatePassBase;
 
-  void runOnOperation() override {
-    if (failed(allocate(getOperation())))
-      signalPassFailure();
-  }
-
 private:
-  LogicalResult allocate(ModuleOp module) {
+  LogicalResult run(ModuleOp module) override {
     PlannedModule planned;
     if (failed(readPlannedModule(module, planned)))
       return failure();
@@ -271,8 +276,7 @@ private:
     std::map<std::string, Variant> variants;
     for (auto op : module.getOps<model::KindOp>()) {
       PlannedKindFunction found;
-      if (!lookUp(planned, op, found))
-        return op.emitOpError() << "expected a kind that a stage runs";
+      lookUp(planned, op, found);
       Variant &variant = variants[variantName(
           *found.kind, static_cast<cost::Recompute>(*op.getPolicy()))];
       variant.kind = found.kind;
@@ -298,8 +302,7 @@ private:
     }
     for (auto stage : module.getOps<spmd::StageOp>())
       stage.setArenaAttr(arenaOf(stage, planned, variants));
-    module->setAttr(spmd::kPhaseAttr,
-                    StringAttr::get(&getContext(), "allocated"));
+    setPhase(module, IrPhase::Allocated);
     return success();
   }
 };

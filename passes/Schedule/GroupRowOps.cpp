@@ -59,8 +59,8 @@ class GroupRowOpsPass : public impl::GroupRowOpsPassBase<GroupRowOpsPass> {
 public:
   using GroupRowOpsPassBase::GroupRowOpsPassBase;
 
-  void runOnOperation() override {
-    for (auto kind : getOperation().getOps<model::KindOp>()) {
+  LogicalResult run(ModuleOp module) override {
+    for (auto kind : module.getOps<model::KindOp>()) {
       Builder builder(kind.getContext());
       SmallVector<Operation *> group;
       int64_t number = -1;
@@ -79,6 +79,7 @@ public:
         op.setAttr(kFusionGroupAttr, builder.getI64IntegerAttr(number));
       }
     }
+    return success();
   }
 };
 

@@ -19,26 +19,21 @@ class OrderMicrobatchesPass
 public:
   using OrderMicrobatchesPassBase::OrderMicrobatchesPassBase;
 
-  void runOnOperation() override {
-    ModuleOp module = getOperation();
+  LogicalResult run(ModuleOp module) override {
     cost::Plan plan;
     if (failed(readPlanText(module, plan)))
-      return signalPassFailure();
+      return failure();
     cost::Schedule schedule =
         cost::makeSchedule(plan.schedule, plan.pp, plan.microbatches());
     // Never trust the solver: the check shares no code with it.
-    if (std::string wrong = cost::verify(schedule); !wrong.empty()) {
-      emitError(module.getLoc())
-          << "the schedule of the plan is wrong: " << wrong;
-      return signalPassFailure();
-    }
+    if (std::string wrong = cost::verify(schedule); !wrong.empty())
+      return emitError(module.getLoc())
+             << "the schedule of the plan is wrong: " << wrong;
     for (auto stage : module.getOps<spmd::StageOp>()) {
-      if (stage.getIndex() >= schedule.stages) {
-        stage.emitOpError()
-            << "expected index to be below the plan's stages ("
-            << schedule.stages << "), but got " << stage.getIndex();
-        return signalPassFailure();
-      }
+      if (stage.getIndex() >= schedule.stages)
+        return stage.emitOpError()
+               << "expected index to be below the plan's stages ("
+               << schedule.stages << "), but got " << stage.getIndex();
       SmallVector<Attribute> actions;
       for (const cost::Action &action : schedule.actions[stage.getIndex()])
         actions.push_back(spmd::ActionAttr::get(
@@ -47,8 +42,8 @@ public:
       stage.setScheduleAttr(ArrayAttr::get(&getContext(), actions));
       stage.setSlots(schedule.slots[stage.getIndex()]);
     }
-    module->setAttr(spmd::kPhaseAttr,
-                    StringAttr::get(&getContext(), "scheduled"));
+    setPhase(module, IrPhase::Scheduled);
+    return success();
   }
 };
 

@@ -2,7 +2,7 @@
 #ifndef SHARDWRIGHT_PASSES_SCHEDULE_PASSES_H
 #define SHARDWRIGHT_PASSES_SCHEDULE_PASSES_H
 
-#include "mlir/Pass/Pass.h"
+#include "passes/Phase/PhasePass.h"
 
 namespace shardwright {
 

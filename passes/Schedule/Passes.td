@@ -2,10 +2,9 @@
 #ifndef SHARDWRIGHT_PASSES_SCHEDULE_PASSES
 #define SHARDWRIGHT_PASSES_SCHEDULE_PASSES
 
-include "mlir/Pass/PassBase.td"
+include "passes/Phase/PhasePass.td"
 
-def OrderMicrobatchesPass
-    : Pass<"sw-order-microbatches", "::mlir::ModuleOp"> {
+def OrderMicrobatchesPass : PhasePass<"sw-order-microbatches", ["Partitioned"]> {
   let summary = "Gives every stage its list of actions";
   let description = [{
     Input contract: phase `partitioned`.
@@ -27,7 +26,7 @@ def OrderMicrobatchesPass
   let dependentDialects = ["::shardwright::spmd::SpmdDialect"];
 }
 
-def GroupRowOpsPass : Pass<"sw-group-row-ops", "::mlir::ModuleOp"> {
+def GroupRowOpsPass : PhasePass<"sw-group-row-ops", ["Scheduled"]> {
   let summary = "Marks the row ops that become one kernel";
   let description = [{
     Input and output contract: phase `scheduled`. Consecutive norms and
@@ -38,7 +37,7 @@ def GroupRowOpsPass : Pass<"sw-group-row-ops", "::mlir::ModuleOp"> {
   }];
 }
 
-def AllocatePass : Pass<"sw-allocate", "::mlir::ModuleOp"> {
+def AllocatePass : PhasePass<"sw-allocate", ["Scheduled"]> {
   let summary = "Gives every value an address in a static arena";
   let description = [{
     Input contract: phase `scheduled`.

@@ -1,10 +1,10 @@
 #include "passes/Verify/CountLedger.h"
 
-#include "cost_model/plan/PlanJson.h"
 #include "dialects/Model/IR/ModelOps.h"
 #include "dialects/Plan/IR/PlanDialect.h"
 #include "dialects/Rt/IR/RtDialect.h"
 #include "dialects/Spmd/IR/SpmdOps.h"
+#include "passes/Plan/PlannedModule.h"
 
 #include <map>
 #include <set>
@@ -438,20 +438,9 @@ private:
 
 bool countLedger(ModuleOp module, int64_t stageIndex, cost::Ledger &ledger) {
   ledger = {};
-  auto text = module->getAttrOfType<StringAttr>(plan::kTextAttr);
-  if (!text || !plan::MeshAttr::of(module)) {
-    emitError(module.getLoc())
-        << "expected attributes '" << plan::kTextAttr << "' and '"
-        << plan::kMeshAttr << "' on the module";
-    return false;
-  }
   cost::Plan plan;
-  cost::Failure refusal;
-  if (!cost::readPlan(text.getValue(), plan::kTextAttr, plan, refusal)) {
-    for (const cost::Message &message : refusal.messages)
-      emitError(module.getLoc()) << message.tagged();
+  if (failed(readPlanText(module, plan)))
     return false;
-  }
   for (auto stage : module.getOps<spmd::StageOp>())
     if (stage.getIndex() == stageIndex)
       return succeeded(Counter(module, stage, plan, ledger).run());

@@ -2,7 +2,7 @@
 #ifndef SHARDWRIGHT_PASSES_VERIFY_PASSES
 #define SHARDWRIGHT_PASSES_VERIFY_PASSES
 
-include "mlir/Pass/PassBase.td"
+include "passes/Phase/PhasePass.td"
 
 def VerifyPhasePass : Pass<"sw-verify-phase", "::mlir::ModuleOp"> {
   let summary = "Checks the contract of the phase that a module is in";
@@ -10,7 +10,8 @@ def VerifyPhasePass : Pass<"sw-verify-phase", "::mlir::ModuleOp"> {
     The phase is the module attribute `sw.phase`, one of `imported`,
     `differentiated`, `planned`, `partitioned`, `scheduled`, `allocated`,
     `lowered`. Reads only; all breaches are reported together. This is the one
-    place that states what a phase is.
+    place that states what a phase is. Every other pass checks the contract of
+    the phase that it reads, too, before it does anything.
 
     Contracts:
     * (phase_c1) The marker is there, and is the one that the option `phase`
@@ -34,7 +35,8 @@ def VerifyPhasePass : Pass<"sw-verify-phase", "::mlir::ModuleOp"> {
     * (phase_c9) Every argument has `model.arg`, every result `model.res`; a
       parameter has a `model.param` of the kind with that index and the same
       type.
-    * (phase_c10) From `scheduled` on, stages have `schedule` and `slots`.
+    * (phase_c10) From `scheduled` on, stages have `schedule` and `slots`, at
+      least one.
     * (phase_c11) From `allocated` on, stages have `arena`; in `allocated` kinds
       have `workspace_bytes`, their arguments, results and ops `spmd.address`.
 
@@ -46,7 +48,7 @@ def VerifyPhasePass : Pass<"sw-verify-phase", "::mlir::ModuleOp"> {
                         "Phase that is wanted; empty takes any">];
 }
 
-def CountLedgerPass : Pass<"sw-count-ledger", "::mlir::ModuleOp"> {
+def CountLedgerPass : PhasePass<"sw-count-ledger", ["Partitioned", "Scheduled", "Allocated"]> {
   let summary = "Prints what a rank of each stage does in one step";
   let description = [{
     Input contract: phase `partitioned`, `scheduled` or `allocated`. Reads only.
@@ -58,7 +60,7 @@ def CountLedgerPass : Pass<"sw-count-ledger", "::mlir::ModuleOp"> {
                         "One JSON object a stage instead of text">];
 }
 
-def VerifyLedgerPass : Pass<"sw-verify-ledger", "::mlir::ModuleOp"> {
+def VerifyLedgerPass : PhasePass<"sw-verify-ledger", ["Partitioned", "Scheduled", "Allocated"]> {
   let summary = "Compares the counted ledger with the predicted one";
   let description = [{
     Input contract: phase `partitioned`, `scheduled` or `allocated`, with
@@ -69,7 +71,7 @@ def VerifyLedgerPass : Pass<"sw-verify-ledger", "::mlir::ModuleOp"> {
   }];
 }
 
-def VerifyAllocationPass : Pass<"sw-verify-allocation", "::mlir::ModuleOp"> {
+def VerifyAllocationPass : PhasePass<"sw-verify-allocation", ["Allocated"]> {
   let summary = "Checks that no value is overwritten while it is needed";
   let description = [{
     Input contract: phase `allocated`. Reads only. Runs the ops of every

@@ -8,7 +8,7 @@
 #include "dialects/Model/IR/ModelOps.h"
 #include "dialects/Rt/IR/RtDialect.h"
 #include "dialects/Spmd/IR/SpmdOps.h"
-#include "passes/Verify/Diagnostics.h"
+#include "passes/Phase/Diagnostics.h"
 #include "passes/Verify/Passes.h"
 
 #include <map>
@@ -178,14 +178,13 @@ class VerifyAllocationPass
 public:
   using VerifyAllocationPassBase::VerifyAllocationPassBase;
 
-  void runOnOperation() override {
-    ModuleOp module = getOperation();
+  LogicalResult run(ModuleOp module) override {
     for (auto kind : module.getOps<model::KindOp>()) {
       if (kind.getPart() == model::Part::WeightGrad && dataGradOf(kind))
         continue; // runs with its data gradient
       Simulation simulation;
       if (failed(simulation.run(kind)))
-        return signalPassFailure();
+        return failure();
       if (kind.getPart() != model::Part::DataGrad)
         continue;
       StringRef prefix = kind.getSymName();
@@ -193,9 +192,10 @@ public:
       auto weightGrad =
           module.lookupSymbol<model::KindOp>((prefix + ".weight_grad").str());
       if (weightGrad && failed(simulation.run(weightGrad)))
-        return signalPassFailure();
+        return failure();
     }
     markAllAnalysesPreserved();
+    return success();
   }
 
 private:

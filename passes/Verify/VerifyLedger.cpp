@@ -3,9 +3,9 @@
 #include "cost_model/partition/LedgerJson.h"
 #include "dialects/Rt/IR/RtDialect.h"
 #include "dialects/Spmd/IR/SpmdOps.h"
+#include "passes/Phase/Diagnostics.h"
 #include "passes/Plan/PlannedModule.h"
 #include "passes/Verify/CountLedger.h"
-#include "passes/Verify/Diagnostics.h"
 #include "passes/Verify/Passes.h"
 
 #include <set>
@@ -23,11 +23,11 @@ class CountLedgerPass : public impl::CountLedgerPassBase<CountLedgerPass> {
 public:
   using CountLedgerPassBase::CountLedgerPassBase;
 
-  void runOnOperation() override {
-    for (auto stage : getOperation().getOps<spmd::StageOp>()) {
+  LogicalResult run(ModuleOp module) override {
+    for (auto stage : module.getOps<spmd::StageOp>()) {
       cost::Ledger ledger;
-      if (!countLedger(getOperation(), stage.getIndex(), ledger))
-        return signalPassFailure();
+      if (!countLedger(module, stage.getIndex(), ledger))
+        return failure();
       if (json)
         llvm::outs() << cost::ledgerJson(ledger) << "\n";
       else
@@ -36,6 +36,7 @@ public:
     }
     llvm::outs().flush();
     markAllAnalysesPreserved();
+    return success();
   }
 };
 
@@ -53,11 +54,10 @@ class VerifyLedgerPass : public impl::VerifyLedgerPassBase<VerifyLedgerPass> {
 public:
   using VerifyLedgerPassBase::VerifyLedgerPassBase;
 
-  void runOnOperation() override {
-    ModuleOp module = getOperation();
+  LogicalResult run(ModuleOp module) override {
     PlannedModule planned;
     if (failed(readPlannedModule(module, planned)))
-      return signalPassFailure();
+      return failure();
     std::vector<cost::Ledger> predicted =
         cost::predictLedgers(planned.program, planned.plan);
     bool agree = true;
@@ -73,8 +73,9 @@ public:
         agree &= checkArena(stage, counted.memory);
     }
     if (!agree)
-      return signalPassFailure();
+      return failure();
     markAllAnalysesPreserved();
+    return success();
   }
 
 private:

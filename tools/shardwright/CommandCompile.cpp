@@ -100,7 +100,9 @@ ExitCode runCompile(CompileFlags flags, Streams streams) {
                     failure) ||
       !flags.depfile.check(options.output, failure))
     return report(failure, streams.err);
-  if (!checkTargetFlags(options, failure)) // before a search of minutes
+  // Before a search of minutes; a plan file names its cluster itself.
+  if (options.planPath.empty() && !flags.question.cluster.empty() &&
+      !checkTargetFlags(options, flags.question.cluster, failure))
     return report(failure, streams.err);
   std::error_code error;
   if (options.emit == Emit::Executable &&

@@ -33,7 +33,7 @@ std::vector<Diagnostic> catalogue() {
 #include "runtime/src/train/Diagnostics.def"
 #define DIAGNOSTIC(id, section, kind, cause, cure)                             \
   {Diag::internal_error, #id, #section, FailureKind::kind, "", cause, cure},
-#include "passes/Verify/Diagnostics.def"
+#include "passes/Phase/Diagnostics.def"
   };
   all.insert(all.end(), std::begin(others), std::end(others));
   return all;

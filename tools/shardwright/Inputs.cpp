@@ -12,7 +12,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -52,6 +51,22 @@ int64_t editDistance(const std::string &a, const std::string &b) {
   return row.back();
 }
 
+/// Why a device takes nothing, which shows at the first byte: a blank, which no
+/// format of ours minds. Terminals take it, and would show it.
+std::string whyDeviceRefuses(const std::string &path) {
+  std::error_code error;
+  if (!std::filesystem::is_character_file(path, error))
+    return "";
+  const int file = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0)
+    return std::strerror(errno);
+  std::string why;
+  if (!isatty(file) && ::write(file, " ", 1) != 1)
+    why = std::strerror(errno);
+  ::close(file);
+  return why;
+}
+
 } // namespace
 
 std::string nearest(const std::string &word,
@@ -66,39 +81,6 @@ std::string nearest(const std::string &word,
     }
   }
   return best ? ": did you mean '" + *best + "'?" : "";
-}
-
-bool readText(const std::string &path, std::string &text, Failure &failure) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error))
-    return refuse(failure, Diag::file_unreadable,
-                path + ": expected a file, but it is a folder");
-  if (!std::filesystem::exists(path, error) && !error)
-    return refuse(failure, Diag::file_unreadable,
-                path + ": expected a file, but it does not exist");
-  // Others may never end, or never begin; a shell's <(command) does both.
-  const bool shells = path.rfind("/dev/fd/", 0) == 0 ||
-                      path.rfind("/proc/self/fd/", 0) == 0 ||
-                      path == "/dev/stdin";
-  if (!error && !shells && !std::filesystem::is_regular_file(path, error))
-    return refuse(failure, Diag::file_unreadable,
-                  path + ": expected a file, but it is a pipe or a device");
-  constexpr uintmax_t most = uintmax_t(256) << 20; // rows of a million runs
-  if (!error && !shells && std::filesystem::file_size(path, error) > most)
-    return refuse(failure, Diag::file_unreadable,
-                  path + ": expected at most 256 MiB, but it is larger");
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return refuse(failure, Diag::file_unreadable,
-                path + ": cannot read: " + std::strerror(errno));
-  std::ostringstream content;
-  content << file.rdbuf();
-  if (file.bad())
-    return refuse(failure, Diag::file_unreadable,
-                path + ": cannot read: " + std::strerror(errno));
-  text = content.str();
-  return true;
 }
 
 bool writeText(const std::string &path, const std::string &text,
@@ -171,6 +153,9 @@ bool checkOutputs(const std::vector<std::string> &outputs,
                         (fs::exists(folder, error)
                              ? "Not a directory"
                              : "No such file or directory"));
+    if (const std::string why = whyDeviceRefuses(output); !why.empty())
+      return refuse(failure, Diag::output_unwritable,
+                    output + ": cannot write: " + why);
     for (size_t other = 0; other < i; ++other)
       if (fs::path(outputs[other]).lexically_normal() ==
           fs::path(output).lexically_normal())

@@ -2,6 +2,7 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_INPUTS_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_INPUTS_H
 
+#include "compiler/Files/ReadText.h"
 #include "cost_model/hardware/Hardware.h"
 #include "cost_model/hardware/Profile.h"
 #include "cost_model/program/Program.h"
@@ -24,9 +25,6 @@ struct Cluster {
   std::string sha256; ///< of the cluster file's text
 };
 
-/// The whole text of a file; directories and unreadable files are refused.
-bool readText(const std::string &path, std::string &text,
-              cost::Failure &failure);
 /// Replaces the file at `path` at once: readers never see half of it.
 bool writeText(const std::string &path, const std::string &text,
                cost::Failure &failure);

@@ -3,6 +3,10 @@
 // What each op becomes backwards. Kinds that do not take a stream have the
 // policy `none` alone and no data gradient.
 
+module attributes {
+  sw.phase = "imported",
+  model.program = {name = "m", family = "llama", sequence = 5, vocab = 13, layers = 1,
+                   heads = 4, kv_heads = 2, head_dim = 3, hidden = 7, ffn = 12}} {
 // The table of an embedding gets its gradient from tokens and dy.
 // CHECK-LABEL: model.kind @embed.none.forward(
 // CHECK-NOT: model.kind @embed.none.data_grad
@@ -139,4 +143,20 @@ model.kind @head(
   %loss = model.token_loss %max, %sum, %target in loss label "loss" {scale = 0.25 : f64}
       : (tensor<5x1xf32>, tensor<5x1xf32>, tensor<5x1xf32>) -> tensor<f32>
   model.return %loss : tensor<f32>
+}
+
+model.param @embed.0 : tensor<9x4xf32> in stream init zeros {kind = "embed", index = 0, letters = "hf", hf_name = "0", hf_shape = array<i64: 9, 4>, hf_strides = array<i64: 4, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @embed.1 : tensor<6x4xf32> in stream init zeros {kind = "embed", index = 1, letters = "hf", hf_name = "1", hf_shape = array<i64: 6, 4>, hf_strides = array<i64: 4, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @attention.0 : tensor<2x3x4x7xf32> in stream init zeros {kind = "attention", index = 0, letters = "hfng", hf_name = "0", hf_shape = array<i64: 2, 3, 4, 7>, hf_strides = array<i64: 84, 28, 7, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @attention.1 : tensor<2x3x4xf32> in stream init zeros {kind = "attention", index = 1, letters = "hfn", hf_name = "1", hf_shape = array<i64: 2, 3, 4>, hf_strides = array<i64: 12, 4, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @attention.2 : tensor<2x4x7xf32> in stream init zeros {kind = "attention", index = 2, letters = "hfn", hf_name = "2", hf_shape = array<i64: 2, 4, 7>, hf_strides = array<i64: 28, 7, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @attention.3 : tensor<2x4x7xf32> in stream init zeros {kind = "attention", index = 3, letters = "hfn", hf_name = "3", hf_shape = array<i64: 2, 4, 7>, hf_strides = array<i64: 28, 7, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @attention.4 : tensor<7x2x3x4xf32> in stream init zeros {kind = "attention", index = 4, letters = "hfng", hf_name = "4", hf_shape = array<i64: 7, 2, 3, 4>, hf_strides = array<i64: 24, 12, 4, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @mlp.0 : tensor<7xf32> in stream init zeros {kind = "mlp", index = 0, letters = "h", hf_name = "0", hf_shape = array<i64: 7>, hf_strides = array<i64: 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @mlp.1 : tensor<7xf32> in stream init zeros {kind = "mlp", index = 1, letters = "h", hf_name = "1", hf_shape = array<i64: 7>, hf_strides = array<i64: 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @mlp.2 : tensor<3x7xf32> in stream init zeros {kind = "mlp", index = 2, letters = "hf", hf_name = "2", hf_shape = array<i64: 3, 7>, hf_strides = array<i64: 7, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @mlp.3 : tensor<3x7xf32> in stream init zeros {kind = "mlp", index = 3, letters = "hf", hf_name = "3", hf_shape = array<i64: 3, 7>, hf_strides = array<i64: 7, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @mlp.4 : tensor<7x3xf32> in stream init zeros {kind = "mlp", index = 4, letters = "hf", hf_name = "4", hf_shape = array<i64: 7, 3>, hf_strides = array<i64: 3, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @head.0 : tensor<9x7xf32> in stream init zeros {kind = "head", index = 0, letters = "hf", hf_name = "0", hf_shape = array<i64: 9, 7>, hf_strides = array<i64: 7, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.stack [["embed", 1], ["attention", 1], ["mlp", 1], ["head", 1]]
 }

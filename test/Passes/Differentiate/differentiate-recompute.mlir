@@ -3,6 +3,10 @@
 // An op without label is always computed again, from what is saved or from the
 // arguments, and a dead op is gone.
 
+module attributes {
+  sw.phase = "imported",
+  model.program = {name = "m", family = "llama", sequence = 5, vocab = 13, layers = 1,
+                   heads = 4, kv_heads = 2, head_dim = 3, hidden = 7, ffn = 12}} {
 // CHECK-LABEL: model.kind @layer.none.forward(
 // CHECK-SAME: tensor<5x1x3xf32> {model.res = #model.res<saved, 0>})
 // CHECK-NOT: label "dead"
@@ -36,4 +40,9 @@ model.kind @layer(
   %y = model.contract %a, %wd in mlp label "down" {spec = "sbf,hf->sbh"}
       : (tensor<5x1x3xf32>, tensor<7x3xf32>) -> tensor<5x1x7xf32>
   model.return %y : tensor<5x1x7xf32>
+}
+
+model.param @layer.0 : tensor<3x7xf32> in stream init zeros {kind = "layer", index = 0, letters = "hf", hf_name = "0", hf_shape = array<i64: 3, 7>, hf_strides = array<i64: 7, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @layer.1 : tensor<7x3xf32> in stream init zeros {kind = "layer", index = 1, letters = "hf", hf_name = "1", hf_shape = array<i64: 7, 3>, hf_strides = array<i64: 3, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.stack [["layer", 1]]
 }

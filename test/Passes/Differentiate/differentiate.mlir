@@ -3,7 +3,10 @@
 // A layer of one norm, one product and a residual sum, with one parameter each.
 
 // CHECK: module attributes {{.*}}sw.phase = "differentiated"
-module attributes {sw.phase = "imported"} {
+module attributes {
+  sw.phase = "imported",
+  model.program = {name = "m", family = "llama", sequence = 5, vocab = 13, layers = 1,
+                   heads = 4, kv_heads = 2, head_dim = 3, hidden = 7, ffn = 12}} {
 
 // The forward pass returns the stream, then what backward needs of it: the
 // norm's output (for dw) and its row statistic. The product and the sum are
@@ -89,4 +92,8 @@ model.kind @layer(
       : (tensor<5x1x4xf32>, tensor<5x1x4xf32>) -> tensor<5x1x4xf32>
   model.return %z : tensor<5x1x4xf32>
 }
+
+model.param @layer.0 : tensor<4xf32> in stream init zeros {kind = "layer", index = 0, letters = "h", hf_name = "0", hf_shape = array<i64: 4>, hf_strides = array<i64: 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.param @layer.1 : tensor<4x4xf32> in stream init zeros {kind = "layer", index = 1, letters = "hf", hf_name = "1", hf_shape = array<i64: 4, 4>, hf_strides = array<i64: 4, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
+model.stack [["layer", 1]]
 }

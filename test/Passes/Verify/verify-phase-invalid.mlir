@@ -288,6 +288,18 @@ module attributes {sw.phase = "scheduled", model.program = #program, plan.mesh =
 
 // -----
 
+// phase_c10
+#program = {name = "tiny", family = "llama", sequence = 8, vocab = 64, layers = 2, heads = 6, kv_heads = 2, head_dim = 4, hidden = 16, ffn = 32}
+module attributes {sw.phase = "scheduled", model.program = #program, plan.mesh = #plan.mesh<[pp=1,dp=2,tp=2]>, plan.text = "{}"} {
+  model.kind @dense.none.forward(%x: tensor<4x1x16xf32> {model.arg = #model.arg<stream_in, 0>}) -> (tensor<4x1x16xf32> {model.res = #model.res<stream_out, 0>}) attributes {kind = "dense", policy = #model.recompute<none>, part = #model.part<forward>} {
+    model.return %x : tensor<4x1x16xf32>
+  }
+  // expected-error @below {{phase 'scheduled': expected at least 1 of 'slots', but got 0}}
+  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = 0 : i64, schedule = []}
+}
+
+// -----
+
 // phase_c11
 #program = {name = "tiny", family = "llama", sequence = 8, vocab = 64, layers = 2, heads = 6, kv_heads = 2, head_dim = 4, hidden = 16, ffn = 32}
 module attributes {sw.phase = "allocated", model.program = #program, plan.mesh = #plan.mesh<[pp=1,dp=2,tp=2]>, plan.text = "{}"} {

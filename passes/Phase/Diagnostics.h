@@ -1,6 +1,6 @@
 //===- Diagnostics.h - Errors that end in the name of a breach --*- C++ -*-===//
-#ifndef SHARDWRIGHT_PASSES_VERIFY_DIAGNOSTICS_H
-#define SHARDWRIGHT_PASSES_VERIFY_DIAGNOSTICS_H
+#ifndef SHARDWRIGHT_PASSES_PHASE_DIAGNOSTICS_H
+#define SHARDWRIGHT_PASSES_PHASE_DIAGNOSTICS_H
 
 #include "mlir/IR/Diagnostics.h"
 
@@ -12,7 +12,7 @@ namespace shardwright {
 /// One for every entry of Diagnostics.def.
 enum class BreachId {
 #define DIAGNOSTIC(id, section, kind, cause, cure) id,
-#include "passes/Verify/Diagnostics.def"
+#include "passes/Phase/Diagnostics.def"
 };
 llvm::StringRef name(BreachId id);
 
@@ -40,4 +40,4 @@ private:
 
 } // namespace shardwright
 
-#endif // SHARDWRIGHT_PASSES_VERIFY_DIAGNOSTICS_H
+#endif // SHARDWRIGHT_PASSES_PHASE_DIAGNOSTICS_H

@@ -1,5 +1,5 @@
 //===- Diagnostics.cpp - Names of breaches --------------------------------===//
-#include "passes/Verify/Diagnostics.h"
+#include "passes/Phase/Diagnostics.h"
 
 namespace shardwright {
 
@@ -8,7 +8,7 @@ llvm::StringRef name(BreachId id) {
 #define DIAGNOSTIC(id, section, kind, cause, cure)                             \
   case BreachId::id:                                                           \
     return #id;
-#include "passes/Verify/Diagnostics.def"
+#include "passes/Phase/Diagnostics.def"
   }
   return "";
 }
