@@ -111,6 +111,12 @@ public:
   /// Kinds and stack from a list of layers that see a window (true) or all.
   void setLayers(const std::vector<bool> &windowed, int64_t window,
                  const Rope &local, const Rope &global);
+  /// layer_types, if it names as many as there are layers; else null, and
+  /// reported unless there is no such key.
+  const nlohmann::json *findLayerTypes();
+  /// Which layers `key` lists by number; `absent` if there is no such key.
+  std::vector<bool> readLayerNumbers(const std::string &key,
+                                     const std::vector<bool> &absent);
   /// layer_types, or `absent`.
   std::vector<bool> readLayerTypes(const std::vector<bool> &absent);
   /// An optional size that null turns off (0); a default above 0 is noted.
@@ -124,6 +130,10 @@ public:
     return ConfigReader(object, spec.file, pointer + "/" + key, problems);
   }
 
+  /// Refuses entry `index` of the list under `key`.
+  void unsupportedEntry(std::string_view key, size_t index,
+                        const std::string &what);
+
   ModelSpec &spec;
 
   /// Passes over keys of every config that change nothing that is computed.
@@ -131,6 +141,7 @@ public:
 
 private:
   void readCommon(std::string_view architecture);
+  void checkLayerTypes();
   void deriveHeadDim();
   void readRopeObject(const nlohmann::json &object, const std::string &key,
                       Rope &rope);
@@ -142,7 +153,7 @@ private:
   const ClassDefaults *classDefaults = nullptr;
   std::vector<std::string> taken; ///< "n_layer 12": defaults of the class
   std::optional<double> innerFraction;
-  bool onlyLongRope = false;
+  bool onlyLongRope = false, sawLayerTypes = false;
 };
 
 /// All families that import, in the order that messages list them.

@@ -33,21 +33,10 @@ std::vector<bool> readSparseLayers(FamilyReader &reader) {
   const int64_t step = reader.size("decoder_sparse_step", maxLayers, 1);
   for (size_t i = 0; i < experts.size(); ++i)
     experts[i] = step > 0 && (static_cast<int64_t>(i) + 1) % step == 0;
-  if (const json *only = reader.find("mlp_only_layers")) {
-    bool good = only->is_array();
-    for (size_t i = 0; good && i < only->size(); ++i) {
-      const json &layer = (*only)[i];
-      good = layer.is_number_integer() && layer >= 0 &&
-             layer < std::max<int64_t>(reader.spec.layers, 0);
-      if (good)
-        experts[layer.get<size_t>()] = false;
-    }
-    if (!good)
-      reader.malformed("mlp_only_layers",
-                       "expected a list of layer numbers, but got " +
-                           shown(*only),
-                       cost::Diag::wrong_type);
-  }
+  const std::vector<bool> dense = reader.readLayerNumbers(
+      "mlp_only_layers", std::vector<bool>(experts.size(), false));
+  for (size_t i = 0; i < experts.size(); ++i)
+    experts[i] = experts[i] && !dense[i];
   return experts;
 }
 

@@ -29,47 +29,25 @@ std::vector<bool> readFlags(FamilyReader &reader, const char *key,
   return absent;
 }
 
-/// Layers of a list of layer numbers; `absent` if there is none.
-std::vector<bool> readNumbers(FamilyReader &reader, const char *key,
-                              const std::vector<bool> &absent) {
-  const json *list = reader.find(key);
-  if (!list)
-    return absent;
-  std::vector<bool> layers(absent.size(), false);
-  bool good = list->is_array();
-  for (size_t i = 0; good && i < list->size(); ++i) {
-    const json &layer = (*list)[i];
-    good = layer.is_number_integer() && layer >= 0 && layer < layers.size();
-    if (good)
-      layers[layer.get<size_t>()] = true;
-  }
-  if (good)
-    return layers;
-  reader.malformed(key,
-                   "expected a list of layer numbers, but got " + shown(*list));
-  return absent;
-}
-
 /// Layers of layer_types that see their chunk alone; `absent` if there is none.
 std::vector<bool> readChunked(FamilyReader &reader,
                               const std::vector<bool> &absent) {
-  const json *types = reader.find("layer_types");
+  const json *types = reader.findLayerTypes();
   if (!types)
     return absent;
   std::vector<bool> chunked;
-  bool good = types->is_array() && types->size() == absent.size();
-  for (size_t i = 0; good && i < types->size(); ++i) {
-    good =
-        (*types)[i] == "chunked_attention" || (*types)[i] == "full_attention";
-    chunked.push_back((*types)[i] == "chunked_attention");
+  for (size_t i = 0; i < types->size(); ++i) {
+    const json &type = (*types)[i];
+    if (type != "chunked_attention" && type != "full_attention") {
+      reader.unsupportedEntry("layer_types", i,
+                              "expected \"chunked_attention\" or "
+                              "\"full_attention\", but got " +
+                                  shown(type) + ", which is not supported");
+      return absent;
+    }
+    chunked.push_back(type == "chunked_attention");
   }
-  if (good)
-    return chunked;
-  reader.malformed("layer_types", "expected a list of \"chunked_attention\" or "
-                                  "\"full_attention\" for each of " +
-                                      std::to_string(absent.size()) +
-                                      " layers, but got " + shown(*types));
-  return absent;
+  return chunked;
 }
 
 /// What the layers are by number.
@@ -149,7 +127,7 @@ void readLlama4(FamilyReader &reader) {
   }
   layers.rotated =
       readFlags(reader, "no_rope_layers", layers.rotated); // 1: it rotates
-  layers.experts = readNumbers(reader, "moe_layers", layers.experts);
+  layers.experts = reader.readLayerNumbers("moe_layers", layers.experts);
   layers.chunked = readChunked(reader, layers.rotated);
 
   LayerKind like = spec.kinds[0];

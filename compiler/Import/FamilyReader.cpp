@@ -115,14 +115,30 @@ void FamilyReader::passHarmless() {
     ignore("head_dim");
   if (equals("num_key_value_heads", spec.kvHeads))
     ignore("num_key_value_heads");
-  if (has("layer_types") && root.at("layer_types").is_array() &&
-      std::all_of(root.at("layer_types").begin(), root.at("layer_types").end(),
-                  [](const json &type) { return type == "full_attention"; }))
-    ignore("layer_types");
+}
+
+void FamilyReader::unsupportedEntry(std::string_view key, size_t index,
+                                    const std::string &what) {
+  cost::refuse(problems, cost::Diag::unsupported_setting,
+               where(key) + "/" + std::to_string(index) + ": " + what);
+}
+
+/// A family that does not read layer_types has layers of one kind.
+void FamilyReader::checkLayerTypes() {
+  if (sawLayerTypes || spec.layers <= 0)
+    return;
+  const json *types = findLayerTypes();
+  for (size_t i = 0; types && i < types->size(); ++i)
+    if ((*types)[i] != "full_attention")
+      return unsupportedEntry("layer_types", i,
+                              "expected \"full_attention\", but got " +
+                                  shown((*types)[i]) +
+                                  ", which is not supported");
 }
 
 void FamilyReader::finish() {
   passHarmless();
+  checkLayerTypes();
   if (innerFraction && *innerFraction != 1.0)
     unsupported("rope_parameters",
                 "expected a partial_rotary_factor of 1, but got " +
@@ -271,20 +287,50 @@ FamilyReader::readActivation(std::string_view key, std::string_view absent,
   return *supported.begin();
 }
 
+const json *FamilyReader::findLayerTypes() {
+  sawLayerTypes = true;
+  const json *types = find("layer_types");
+  if (!types || (types->is_array() &&
+                 static_cast<int64_t>(types->size()) == spec.layers))
+    return types;
+  malformed("layer_types", "expected a list of " + spec.keys.layers + " (" +
+                               std::to_string(spec.layers) +
+                               ") strings, but got " +
+                               (types->is_array() ? std::to_string(types->size())
+                                                  : shown(*types)));
+  return nullptr;
+}
+
+std::vector<bool>
+FamilyReader::readLayerNumbers(const std::string &key,
+                               const std::vector<bool> &absent) {
+  const json *list = find(key);
+  if (!list)
+    return absent;
+  std::vector<bool> layers(absent.size(), false);
+  const std::string wanted =
+      "from 0 to " + std::to_string(static_cast<int64_t>(layers.size()) - 1);
+  if (!list->is_array())
+    malformed(key, "expected a list of layer numbers " + wanted + ", but got " +
+                       shown(*list));
+  for (size_t i = 0; list->is_array() && i < list->size(); ++i) {
+    const json &layer = (*list)[i];
+    if (layer.is_number_integer() && layer >= 0 && layer < layers.size())
+      layers[layer.get<size_t>()] = true;
+    else
+      cost::refuse(problems, cost::Diag::wrong_value,
+                   where(key) + "/" + std::to_string(i) +
+                       ": expected a layer number " + wanted + ", but got " +
+                       shown(layer));
+  }
+  return layers;
+}
+
 std::vector<bool>
 FamilyReader::readLayerTypes(const std::vector<bool> &absent) {
-  const json *types = find("layer_types");
+  const json *types = findLayerTypes();
   if (!types)
     return absent;
-  if (!types->is_array() ||
-      static_cast<int64_t>(types->size()) != spec.layers) {
-    malformed("layer_types",
-              "expected a list of " + spec.keys.layers + " (" +
-                  std::to_string(spec.layers) + ") strings, but got " +
-                  (types->is_array() ? std::to_string(types->size())
-                                     : shown(*types)));
-    return absent;
-  }
   std::vector<bool> result;
   for (size_t i = 0; i < types->size(); ++i) {
     const json &type = (*types)[i];

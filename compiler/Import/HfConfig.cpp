@@ -1,18 +1,19 @@
 #include "compiler/Import/HfConfig.h"
 
+#include "compiler/Files/ReadText.h"
 #include "compiler/Import/Families.h"
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
+#include <optional>
 
 namespace shardwright {
 
 using nlohmann::json;
 
 namespace {
-constexpr std::streamsize maxFileBytes = 16 << 20;
+constexpr int64_t maxFileBytes = 16 << 20;
 
 /// "\"llama\", \"mistral\", ..." for messages.
 std::string supportedTypes() {
@@ -35,6 +36,67 @@ std::string modelTypeOf(const json &root, ConfigReader &reader) {
       if ((*architectures)[0] == family.architecture)
         return std::string(family.modelType);
   return "";
+}
+
+/// Names that a family had in its own code, before transformers took it up.
+struct OldName {
+  std::string_view modelType, architecture;    ///< as the config has them
+  std::string_view family, familyArchitecture; ///< as they are read
+  /// Keys whose absence meant something else there.
+  std::initializer_list<std::string_view> needed;
+  /// What was always so there, and a key says now; empty: nothing.
+  std::string_view always;
+};
+// RW: configuration_RW.py and modeling_RW.py beside tiiuae/falcon-7b and -40b,
+// whose decoder of 40b has two norms and groups of heads without a key for it.
+// Yi: configuration_yi.py beside 01-ai/Yi-34b: the keys and layers of Llama.
+const OldName oldNames[] = {
+    {"RefinedWebModel", "RWForCausalLM", "falcon", "FalconForCausalLM",
+     {"multi_query", "parallel_attn"}, ""},
+    {"RefinedWeb", "RWForCausalLM", "falcon", "FalconForCausalLM",
+     {"n_head_kv", "parallel_attn"}, "new_decoder_architecture"},
+    {"Yi", "YiForCausalLM", "llama", "LlamaForCausalLM", {}, ""},
+    {"llama", "LLaMAForCausalLM", "llama", "LlamaForCausalLM", {}, ""},
+};
+
+/// `root` under the names of today, if it has old ones.
+std::optional<json> renamed(const json &root, const std::string &type,
+                            ModelSpec &spec, FamilyReader &reader) {
+  const json *architectures =
+      root.contains("architectures") ? &root.at("architectures") : nullptr;
+  for (const OldName &old : oldNames) {
+    const bool isArchitecture =
+        architectures && *architectures == json::array({old.architecture});
+    if (type != old.modelType || (type == old.family && !isArchitecture))
+      continue;
+    json now = root;
+    now["model_type"] = old.family;
+    if (isArchitecture)
+      now["architectures"] = json::array({old.familyArchitecture});
+    for (std::string_view key : old.needed)
+      if (!root.contains(std::string(key)))
+        reader.malformed(key,
+                         "expected the key, whose absence meant something "
+                         "else under the name " +
+                             shown(json(type)) + ", but got no such key",
+                         cost::Diag::missing_key);
+    if (!old.always.empty()) {
+      json &value = now[std::string(old.always)];
+      if (!value.is_null() && value != true)
+        reader.malformed(old.always,
+                         "expected true, as it always is under the name " +
+                             shown(json(type)) + ", but got " + shown(value),
+                         cost::Diag::conflicting_keys);
+      value = true;
+    }
+    spec.notes.push_back(reader.where("model_type") + ": " +
+                         std::string(isArchitecture ? old.architecture
+                                                    : old.modelType) +
+                         " is an older name; read as " +
+                         std::string(old.family));
+    return now;
+  }
+  return std::nullopt;
 }
 
 void readRoot(const json &root, const std::string &pointer, ModelSpec &spec,
@@ -99,6 +161,11 @@ void readRoot(const json &root, const std::string &pointer, ModelSpec &spec,
   const std::string type = modelTypeOf(root, reader);
   if (!problems.messages.empty())
     return; // model_type is no string
+  if (const std::optional<json> now = renamed(root, type, spec, reader)) {
+    if (problems.messages.empty())
+      readRoot(*now, pointer, spec, problems);
+    return;
+  }
   for (const Family &family : families())
     if (family.modelType == type) {
       // Keys of another tool under a name of Hugging Face.
@@ -319,21 +386,9 @@ bool readHfConfig(const std::string &path, ModelSpec &spec,
   }
   if (!fs::exists(file, error))
     return fail(path + ": expected a file or folder, but it does not exist");
-  if (!fs::is_regular_file(file, error))
-    return fail(file.string() + ": expected a regular file, but it is none");
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream)
-    return fail(file.string() + ": expected a readable file, but it cannot be "
-                                "opened");
-  std::string text(static_cast<size_t>(maxFileBytes) + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad())
-    return fail(file.string() + ": expected a readable file, but reading it "
-                                "failed");
-  if (stream.gcount() > maxFileBytes)
-    return fail(file.string() + ": expected at most " +
-                std::to_string(maxFileBytes) + " bytes, but got more");
-  text.resize(static_cast<size_t>(stream.gcount()));
+  std::string text;
+  if (!readText(file.string(), text, failure, maxFileBytes))
+    return false;
   return parseHfConfig(text, file.string(), spec, failure);
 }
 

@@ -31,6 +31,10 @@ constexpr std::string_view normedBehind =
 constexpr std::string_view ownLayout =
     "products fused in a layout of its own code";
 
+constexpr std::string_view ownKeys =
+    "keys of its first own code; the checkpoint has a config of transformers "
+    "today";
+
 constexpr Reason reasons[] = {
     // Decoders of text with something that no family here has.
     {"apertus", "an activation of its own"},
@@ -56,11 +60,14 @@ constexpr Reason reasons[] = {
     {"internlm2", ownLayout},
     {"minicpm", scales},
     {"minicpm3", scales},
+    {"mixformer-sequential", ownKeys},
     {"mpt", "attention described in a form of its own (attn_config)"},
     {"nemotron", squared},
+    {"phi-msft", ownKeys},
     {"phimoe", "routing by a sparse mixer"},
     {"smollm3", "layers without positions"},
     {"stablelm", "layer norms beside a gated MLP"},
+    {"stablelm_epoch", "layer norms beside a gated MLP"},
     // Layers of another kind.
     {"bamba", stateSpace},
     {"falcon_h1", stateSpace},

@@ -222,11 +222,14 @@ TEST_CASE("lists of the layers of Llama 4") {
   CHECK(stackOf(R"("moe_layers": [1], "no_rope_layers": [)" + flags + "]") ==
         "1 embed 1 dense 1 moe 1 dense_unturned 45 dense 1 head");
   const std::pair<const char *, const char *> wrong[] = {
-      {R"("moe_layers": [48])", "expected a list of layer numbers"},
+      {R"("moe_layers": [48])",
+       "#/moe_layers/0: expected a layer number from 0 to 47, but got 48"},
+      {R"("moe_layers": 2)",
+       "#/moe_layers: expected a list of layer numbers from 0 to 47, but got "
+       "2"},
       {R"("layer_types": ["sliding_attention"])",
-       "expected a list of \"chunked_attention\" or \"full_attention\" for "
-       "each "
-       "of 48 layers"},
+       "#/layer_types: expected a list of num_hidden_layers (48) strings, but "
+       "got 1"},
       {R"("no_rope_layers": [0, 1])",
        "expected a list of 0 or 1 for each of 48 layers"},
   };
@@ -287,7 +290,12 @@ TEST_CASE("what a config of experts may not say") {
         std::string::npos);
   CHECK(messages(with(qwen3Coder, "\"mlp_only_layers\": []",
                       "\"mlp_only_layers\": [62]"))
-            .find("mlp_only_layers") != std::string::npos);
+            .find("#/mlp_only_layers/0: expected a layer number from 0 to 61, "
+                  "but got 62") != std::string::npos);
+  CHECK(messages(with(qwen3Coder, "\"mlp_only_layers\": []",
+                      "\"mlp_only_layers\": [\"x\", 3.5]"))
+            .find("#/mlp_only_layers/1: expected a layer number from 0 to 61, "
+                  "but got 3.5") != std::string::npos);
   CHECK(messages(with(mixtralAllHeads, "\"moe_frequency\": 1",
                       "\"moe_frequency\": 2"))
             .find("#/moe_frequency: expected 1, but got 2") !=

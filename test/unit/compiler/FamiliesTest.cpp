@@ -146,6 +146,69 @@ TEST_CASE("absent keys are those of the configuration class, and noted") {
             "null"));
 }
 
+TEST_CASE("names that families had before transformers took them up") {
+  // config.json of falcon-7b and -40b as first published, without token ids.
+  const std::string rw = R"({"architectures": ["RWForCausalLM"],
+      "apply_residual_connection_post_layernorm": false, "bias": false,
+      "alibi": false, "attention_dropout": 0.0, "hidden_dropout": 0.0,
+      "initializer_range": 0.02, "layer_norm_epsilon": 1e-05,
+      "vocab_size": 65024, )";
+  const std::string small7 =
+      rw + R"("model_type": "RefinedWebModel", "hidden_size": 4544,
+              "n_head": 71, "n_layer": 32)";
+  const std::string large40 =
+      rw + R"("model_type": "RefinedWeb", "hidden_size": 8192, "n_head": 128,
+              "n_layer": 60)";
+  const ModelSpec seven =
+      accepted(small7 + R"(, "multi_query": true, "parallel_attn": true})");
+  CHECK(seven.family == "falcon");
+  CHECK(total(seven) == 6921720704); // as of tiiuae/falcon-7b today
+  CHECK(seven.kvHeads == 1);
+  CHECK(has(seven.notes.front(), "config.json#/model_type: RWForCausalLM is "
+                                 "an older name; read as falcon"));
+  const ModelSpec forty =
+      accepted(large40 + R"(, "n_head_kv": 8, "parallel_attn": true})");
+  const ModelSpec now = accepted(R"({"model_type": "falcon",
+      "architectures": ["FalconForCausalLM"], "hidden_size": 8192,
+      "num_attention_heads": 128, "num_hidden_layers": 60, "num_kv_heads": 8,
+      "new_decoder_architecture": true, "vocab_size": 65024})");
+  CHECK(forty.family == "falcon");
+  CHECK(forty.kvHeads == 8);
+  CHECK(total(forty) == total(now));
+  CHECK(forty.names.mlpNorm == "transformer.h.{}.ln_mlp");
+  // Absent keys meant something else under that name.
+  CHECK(has(refusal(small7 + R"(, "parallel_attn": true})",
+                    cost::FailureKind::Input),
+            "#/multi_query: expected the key, whose absence meant something "
+            "else under the name \"RefinedWebModel\", but got no such key"));
+  CHECK(has(refusal(large40 + "}", cost::FailureKind::Input),
+            "#/n_head_kv: expected the key"));
+  CHECK(has(refusal(large40 + R"(, "n_head_kv": 8, "parallel_attn": true,
+                    "new_decoder_architecture": false})",
+                    cost::FailureKind::Input),
+            "#/new_decoder_architecture: expected true, as it always is under "
+            "the name \"RefinedWeb\", but got false"));
+  // Keys that the family does not have are refused as ever.
+  CHECK(has(refusal(small7 + R"(, "multi_query": true, "parallel_attn": true,
+                    "some_new_norm": 2})",
+                    cost::FailureKind::Unsupported),
+            "some_new_norm"));
+  // The architecture alone is an old name, too.
+  CHECK(accepted(R"({"model_type": "llama",
+                     "architectures": ["LLaMAForCausalLM"]})")
+            .family == "llama");
+  CHECK(accepted(R"({"model_type": "Yi", "architectures": ["YiForCausalLM"],
+                     "num_key_value_heads": 4})")
+            .family == "llama");
+  CHECK(has(refusal(R"({"model_type": "Yi",
+                        "architectures": ["LlamaForCausalLM2"]})",
+                    cost::FailureKind::Unsupported),
+            "#/architectures: expected"));
+  CHECK(has(refusal(R"({"model_type": "phi-msft"})",
+                    cost::FailureKind::Unsupported),
+            "\"phi-msft\": keys of its first own code"));
+}
+
 TEST_CASE("rotary parameters as later classes write them") {
   ModelSpec spec = accepted(small("gemma3_text", R"("num_key_value_heads": 4,
       "rope_parameters": {

@@ -266,6 +266,20 @@ TEST_CASE("unknown keys that turn nothing on are passed over") {
       "use_sliding_window": false, "sliding_window": 4096,
       "max_window_layers": 28)"));
   accepted(with(gpt2, R"("head_dim": 10, "num_key_value_heads": 4)"));
+  // Unless it speaks of more layers than there are, or of others.
+  CHECK(refusal(with(llama, R"("layer_types": ["full_attention"])"),
+                cost::FailureKind::Input)
+            .find("#/layer_types: expected a list of num_hidden_layers (3) "
+                  "strings, but got 1") != std::string::npos);
+  CHECK(refusal(with(gpt2, R"("layer_types": "full_attention")"),
+                cost::FailureKind::Input)
+            .find("#/layer_types: expected a list of n_layer (") !=
+        std::string::npos);
+  CHECK(refusal(with(llama, R"("layer_types": ["full_attention",
+                "sliding_attention", "full_attention"])"),
+                cost::FailureKind::Unsupported)
+            .find("#/layer_types/1: expected \"full_attention\", but got "
+                  "\"sliding_attention\"") != std::string::npos);
   for (const char *other : {R"("head_dim": 16)", R"("num_key_value_heads": 2)"})
     CHECK(refusal(with(gpt2, other), cost::FailureKind::Unsupported)
               .find("expected only known keys") != std::string::npos);
@@ -333,7 +347,7 @@ TEST_CASE("files and folders") {
             .find("expected a folder with a config.json") != std::string::npos);
   CHECK(read((root / "none").string()).find("does not exist") !=
         std::string::npos);
-  CHECK(read((root / "odd").string()).find("expected a regular file") !=
+  CHECK(read((root / "odd").string()).find("expected a file, but it is a folder") !=
         std::string::npos);
   CHECK(read("").find("empty path") != std::string::npos);
   std::ofstream(root / "tiny" / "config.json") << llama << "}";
