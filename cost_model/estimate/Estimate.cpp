@@ -59,14 +59,14 @@ public:
       gather = maximum(gather, clock.exposedGather(work[i]));
     }
     Estimate estimate;
-    addStageTerms(estimate, work[end], timeline.stages[end]);
+    addStageTerms(estimate, end, timeline.stages[end]);
     const auto add = [&](const char *name, Seconds time) {
       estimate.terms.push_back({name, time});
     };
     add("dp_communication",
         exposed[end] +
-            perChunk() *
-                (clock.shardedForward(work[end]) + clock.shardedBackward(work[end])));
+            perChunk() * (ofChunks(end, &StageClock::shardedForward) +
+                          ofChunks(end, &StageClock::shardedBackward)));
     add("embedding_communication", sharedReduce);
     add("optimizer", optimizer);
     add("parameter_gather", gather);
@@ -124,10 +124,10 @@ private:
       stage.gather = own.gather;
       stage.exposedGather = clock.exposedGather(own);
       stage.toHost = own.toHost;
-      stage.savedForward = clock.savedForward(own);
-      stage.savedBackward = clock.savedBackward(own);
-      stage.shardedForward = clock.shardedForward(own);
-      stage.shardedBackward = clock.shardedBackward(own);
+      stage.savedForward = ofChunks(i, &StageClock::savedForward);
+      stage.savedBackward = ofChunks(i, &StageClock::savedBackward);
+      stage.shardedForward = ofChunks(i, &StageClock::shardedForward);
+      stage.shardedBackward = ofChunks(i, &StageClock::shardedBackward);
       stage.optimizer = clock.optimizerTime(own);
       stage.hostUpdate = clock.hostTime(own);
       stage.elements = own.elements;
@@ -242,8 +242,22 @@ private:
                        layers.forward + layers.dataGrad + layers.weightGrad);
   }
 
-  void addStageTerms(Estimate &estimate, const StageWork &own,
+  /// What shows in a microbatch on all chunks of a rank: each chunk hides what it
+  /// moves behind its own work, as on the timeline.
+  Seconds ofChunks(size_t rank,
+                   Seconds (StageClock::*shown)(const StageWork &) const) const {
+    const auto chunks = static_cast<size_t>(plan.chunks);
+    Seconds sum(0);
+    for (size_t i = rank * chunks; i < (rank + 1) * chunks; ++i)
+      sum += (clock.*shown)(chunkWork[i]);
+    return sum;
+  }
+
+  void addStageTerms(Estimate &estimate, size_t rank,
                      const StageTimeline &line) const {
+    const StageWork &own = work[rank];
+    const Seconds offload = ofChunks(rank, &StageClock::savedForward) +
+                            ofChunks(rank, &StageClock::savedBackward);
     LayerProfile sum = own.layers;
     accumulate(sum, own.entrance, 1);
     accumulate(sum, own.exit, 1);
@@ -264,13 +278,13 @@ private:
       // What forwards beside backwards hid is in nobody's way.
       const Seconds apart =
           count * (sum.forwardAll() + sum.dataGradAll() + sum.weightGrad +
-                   clock.shardedForward(own) + clock.shardedBackward(own) +
-                   clock.savedForward(own) + clock.savedBackward(own));
+                   ofChunks(rank, &StageClock::shardedForward) +
+                   ofChunks(rank, &StageClock::shardedBackward) + offload);
       exchange = maximum(Seconds(0), exchange - (apart - line.busy));
     }
     add("ep_communication", exchange);
     add("host", count * (sum.forwardHost + sum.backwardHost));
-    add("offload", count * (clock.savedForward(own) + clock.savedBackward(own)));
+    add("offload", count * offload);
     add("pp_communication", line.transfer);
     add("pp_bubble", line.idle);
   }

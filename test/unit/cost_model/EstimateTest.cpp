@@ -263,6 +263,45 @@ TEST_CASE("memory is the arena and what the framework adds") {
         Bytes(1024 << 20));
 }
 
+TEST_CASE("terms say what the timeline says") {
+  const Program program = llama(16);
+  const Hardware hardware = clusterOf("dgx-h100", 64);
+  struct {
+    ScheduleKind kind;
+    int64_t chunks;
+  } schedules[] = {{ScheduleKind::OneFOneB, 1},
+                   {ScheduleKind::Interleaved, 2},
+                   {ScheduleKind::Interleaved, 4},
+                   {ScheduleKind::ZbV, 2},
+                   {ScheduleKind::DualPipeV, 2}};
+  for (const std::string &name : shippedProfileNames()) {
+    const Profile profile = profileOf(name);
+    for (const auto &[kind, chunks] : schedules)
+      for (int zero = 0; zero <= 3; ++zero)
+        for (bool offload : {false, true}) {
+          Plan plan = planFor(program, 4, 16, 1, false, zero, 1, 8);
+          plan.schedule = kind;
+          plan.chunks = chunks;
+          plan.offloadActivations = offload;
+          plan.stages = evenStages(program, 4 * chunks, Recompute::None);
+          Breakdown breakdown;
+          const Estimate estimate = estimateTime(program, hardware, profile,
+                                                 plan, nullptr, &breakdown);
+          const StageBreakdown &stage = breakdown.stages[breakdown.last];
+          double sum = 0;
+          for (const char *part :
+               {"compute_forward", "compute_backward", "recompute",
+                "tp_communication", "cp_communication", "ep_communication",
+                "host", "offload", "dp_communication", "pp_communication",
+                "pp_bubble"})
+            sum += term(estimate, part);
+          CAPTURE(name, static_cast<int>(kind), chunks, zero, offload);
+          CHECK(sum ==
+                Approx((stage.line.end + stage.exposedReduce).count()));
+        }
+  }
+}
+
 TEST_CASE("a cache changes nothing but the speed") {
   const Program program = llama();
   const Hardware hardware = clusterOf("dgx-h100", 16);
