@@ -262,6 +262,39 @@ TEST_CASE("no completion of partial plans of experts beats its bounds") {
   CHECK(roughness / static_cast<double>(2 * probes) > 0.25);
 }
 
+namespace {
+
+struct Priced {
+  double time;
+  Bytes memory;
+};
+/// The search finds the best of `all` within several limits of memory, and
+/// counts as many.
+void findsTheBest(const ProgramEstimator &estimator, SearchOptions options,
+                  const std::vector<Priced> &all) {
+  Bytes most(0);
+  for (const Priced &priced : all)
+    most = std::max(most, priced.memory);
+  for (int64_t percent : {100, 60, 40, 20}) {
+    options.memoryLimit = Bytes(most.count() / 100 * percent + 1);
+    double best = 0;
+    for (const Priced &priced : all)
+      if (priced.memory < options.memoryLimit &&
+          (best == 0 || priced.time < best))
+        best = priced.time;
+    const SearchResult result = search(estimator, options);
+    CAPTURE(percent, all.size());
+    REQUIRE((best > 0) == !result.plans.empty());
+    CHECK(result.counters.considered == static_cast<int64_t>(all.size()));
+    if (best == 0)
+      continue;
+    CHECK(result.counters.proven);
+    CHECK(result.plans[0].estimate.stepTime.count() == Approx(best));
+  }
+}
+
+} // namespace
+
 TEST_CASE("the search over expert degrees agrees with brute force") {
   // One dense and three expert layers: stages differ in what they hold.
   ModelShape shape;
@@ -302,11 +335,6 @@ TEST_CASE("the search over expert degrees agrees with brute force") {
   fix(Field::Schedule, static_cast<int64_t>(ScheduleKind::OneFOneB));
   fix(Field::FullLayers, -1);
 
-  struct Priced {
-    double time;
-    Bytes memory;
-    Candidate candidate;
-  };
   std::vector<Priced> all;
   for (int64_t tp : divisors(8))
     for (int64_t pp : divisors(8 / tp)) {
@@ -334,29 +362,11 @@ TEST_CASE("the search over expert degrees agrees with brute force") {
                   if (!estimator.check(c, Depth::Complete).empty())
                     continue;
                   all.push_back({estimator.estimate(c).stepTime.count(),
-                                 estimator.memory(c), c});
+                                 estimator.memory(c)});
                 }
     }
   REQUIRE(all.size() > 100);
-  for (int64_t percent : {100, 60, 30}) {
-    Bytes most(0);
-    for (const Priced &priced : all)
-      most = std::max(most, priced.memory);
-    options.memoryLimit = Bytes(most.count() / 100 * percent + 1);
-    double best = 0;
-    for (const Priced &priced : all)
-      if (priced.memory < options.memoryLimit &&
-          (best == 0 || priced.time < best))
-        best = priced.time;
-    const SearchResult result = search(estimator, options);
-    INFO(percent);
-    REQUIRE((best > 0) == !result.plans.empty());
-    if (best == 0)
-      continue;
-    CHECK(result.counters.proven);
-    CHECK(result.counters.considered == static_cast<int64_t>(all.size()));
-    CHECK(result.plans[0].estimate.stepTime.count() == Approx(best));
-  }
+  findsTheBest(estimator, options, all);
 }
 
 namespace {
@@ -487,33 +497,13 @@ TEST_CASE("brute force finds the same best plan of random models with experts") 
     base.dtypes = profile.dtypes;
     const ProgramEstimator estimator(program, hardware, profile, base,
                                      Framework::Native, options);
-    struct Priced {
-      double time;
-      Bytes memory;
-    };
     std::vector<Priced> all;
     for (const Candidate &c : everyCandidate(estimator, options, program))
       all.push_back({estimator.time(c).count(), estimator.memory(c)});
     CAPTURE(question, cluster, name, options.gpus, all.size());
     REQUIRE(all.size() > 100);
     candidates += static_cast<int64_t>(all.size());
-    Bytes most(0);
-    for (const Priced &priced : all)
-      most = std::max(most, priced.memory);
-    for (int64_t percent : {100, 40, 20}) {
-      options.memoryLimit = Bytes(most.count() / 100 * percent + 1);
-      double best = 0;
-      for (const Priced &priced : all)
-        if (priced.memory < options.memoryLimit &&
-            (best == 0 || priced.time < best))
-          best = priced.time;
-      const SearchResult result = search(estimator, options);
-      INFO(percent);
-      REQUIRE((best > 0) == !result.plans.empty());
-      CHECK(result.counters.considered == static_cast<int64_t>(all.size()));
-      if (best > 0)
-        CHECK(result.plans[0].estimate.stepTime.count() == Approx(best));
-    }
+    findsTheBest(estimator, options, all);
   }
   CHECK(candidates > 200000);
 }
