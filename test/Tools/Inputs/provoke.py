@@ -236,8 +236,9 @@ case("expectation", "predict", tiny, "--cluster", "host", "--plan", "plan.json",
 flags("plan_does_not_fit", "--gpus", "1", "--global-batch", "1",
       "--require-fit", model=f"{source}/examples/models/llama-3-70b",
       cluster="dgx-h100")
-search("search_stopped", "--gpus", "8", "--time-limit", "0.001",
-       "--global-batch", "8", model=f"{source}/examples/models/llama-3-70b")
+search("search_stopped", "--gpus", "256", "--time-limit", "0.001",
+       "--sequence", "8192", "--global-batch", "1024",
+       model=f"{source}/test/benchmark/models/moe-2t")
 search("zero_not_of_framework", "--fix", "zero=3")
 search("schedule_not_of_framework", "--fix", "schedule=zb-v")
 flags("no_rate_for_dtype", "--dtype", "bf16")
