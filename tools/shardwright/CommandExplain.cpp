@@ -62,7 +62,9 @@ void printChanges(const Question &question, const Priced &own,
                                        Bytes(1)) +
                                  " too much"});
   out << "the plan does not fit; the least change of each kind:\n"
-      << table.text() << "\n";
+      << table.text()
+      << "GPUs: every number of data ranks up to " << kMostTimesGpus
+      << " times as many was tried that divides the global batch\n\n";
 }
 
 void print(const Question &question, const SearchAnswer &found,
@@ -267,7 +269,8 @@ void addExplain(CLI::App &app, Streams streams, ExitCode &exitCode) {
       "dgx-h100 --why-not tp=4\n"
       "\n"
       "For a plan that does not fit it lists the least change of each kind "
-      "that makes it fit,\nwith its price; then what 10 % of each number of "
+      "that makes it fit,\nand several at once where that is faster, each with "
+      "its price; then what 10 % of each number of "
       "the machine do to the plan, and whether\nanother layout is best then.");
   command->callback([=, &exitCode] {
     exitCode = runExplain(*options, streams);

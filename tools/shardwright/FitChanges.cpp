@@ -5,6 +5,7 @@
 #include "cost_model/search/Report.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace shardwright::tools {
 
@@ -56,6 +57,7 @@ public:
     microBatch();
     sequence();
     gpus();
+    combinations();
     if (std::none_of(found.begin(), found.end(),
                      [](const FitChange &change) { return change.fits; }))
       together();
@@ -188,24 +190,163 @@ private:
     attempt("sequence parallelism", changed, question.cluster.hardware, false);
   }
 
+  /// The same layout with more data ranks, on the fewest GPUs on which it fits:
+  /// every number of them that divides the batch and fills nodes is tried.
   void gpus() {
+    if (plan.globalBatch % plan.microBatch != 0)
+      return;
+    const std::vector<int> &stages = facts().zero;
+    const bool shards = has(plan.pp > 1 ? facts().zeroUnderPipeline : stages, 1);
     bool first = true;
-    for (int64_t factor = 2; factor <= 16; factor *= 2) {
+    for (int64_t ranks : divisors(plan.globalBatch / plan.microBatch)) {
+      if (ranks <= plan.dp || ranks > kMostTimesGpus * plan.dp)
+        continue;
       Failure ignored;
       Hardware larger;
       Plan changed = plan;
-      changed.dp *= factor;
-      changed.zero = std::max(changed.zero, 1);
+      changed.dp = ranks;
+      if (shards)
+        changed.zero = std::max(changed.zero, 1);
       setMesh(changed);
       if (!resized(question.cluster.hardware, changed.ranks(), larger, ignored))
         continue;
       const size_t before = found.size();
-      if (attempt(std::to_string(changed.ranks()) +
-                      " GPUs, optimizer state over " +
-                      std::to_string(zeroDegree(changed)) + " ranks",
-                  changed, larger, !first))
+      std::string what = std::to_string(changed.ranks()) + " GPUs: " +
+                         std::to_string(ranks) + " data ranks";
+      if (changed.zero > 0)
+        what += ", ZeRO " + std::to_string(changed.zero) + " over " +
+                std::to_string(zeroDegree(changed)) + " ranks";
+      if (attempt(what, changed, larger, !first))
         break;
       first = first && found.size() == before;
+    }
+  }
+
+  const FrameworkFacts &facts() const { return factsOf(question.framework); }
+  static bool has(const std::vector<int> &stages, int stage) {
+    return std::find(stages.begin(), stages.end(), stage) != stages.end();
+  }
+
+  struct Combination {
+    FitChange change;
+    int kinds = 0;
+  };
+
+  Bytes memoryOf(const Plan &changed) const {
+    Bytes most(0);
+    for (const StageEstimate &stage :
+         estimateMemory(question.model.program, question.cluster.hardware,
+                        question.profile, changed))
+      most = std::max(most, stage.total());
+    return most;
+  }
+
+  /// Adds the plan as it is, or with as little recomputation as makes it fit.
+  void combine(const Plan &changed, const std::string &what, int kinds,
+               std::vector<Combination> &all) const {
+    const Program &program = question.model.program;
+    const auto add = [&](const Plan &fitting, const std::string &more) {
+      Combination one;
+      one.kinds = kinds + !more.empty();
+      one.change = {what + (what.empty() || more.empty() ? "" : " + ") + more,
+                    fitting,
+                    estimate(program, question.cluster.hardware,
+                             question.profile, fitting),
+                    memoryOf(fitting), true};
+      all.push_back(std::move(one));
+    };
+    const auto fits = [&](const Plan &one) {
+      return memoryOf(one) < question.memoryLimit;
+    };
+    if (fits(changed))
+      return add(changed, "");
+    const std::vector<Recompute> policies = searchedPolicies(program);
+    const auto offers = [&](Recompute policy) {
+      return std::find(policies.begin(), policies.end(), policy) !=
+             policies.end();
+    };
+    const std::vector<int64_t> layers = layersOf(program, changed);
+    const int64_t every = *std::max_element(layers.begin(), layers.end());
+    if (offers(Recompute::Selective)) {
+      const Plan one =
+          recomputing(program, changed, Recompute::Selective, every);
+      if (fits(one))
+        add(one, "recompute the attention core of every layer");
+    }
+    const auto full = [&](int64_t count) {
+      return recomputing(program, changed, Recompute::Full, count);
+    };
+    if (!offers(Recompute::Full) || !fits(full(every)))
+      return;
+    int64_t least = 1;
+    for (int64_t most = every; least < most;) {
+      const int64_t middle = least + (most - least) / 2;
+      if (fits(full(middle)))
+        most = middle;
+      else
+        least = middle + 1;
+    }
+    add(full(least), "recompute " + std::to_string(least) + " of the " +
+                         std::to_string(every) +
+                         " layers of a stage in full");
+  }
+
+  /// Several kinds at once, of what the framework runs: for each number of kinds
+  /// the fastest that fits, if it is faster than all with fewer.
+  void combinations() {
+    std::vector<Combination> all;
+    const std::vector<int> &stages =
+        plan.pp > 1 ? facts().zeroUnderPipeline : facts().zero;
+    for (int stage = plan.zero; stage <= 3; ++stage) {
+      if (stage > plan.zero && (shardingRanks == 1 || !has(stages, stage)))
+        continue;
+      for (int64_t micro : divisors(plan.microBatch))
+        for (bool sp : {true, false})
+          for (bool host : {true, false}) {
+            if ((plan.sp && !sp) || (plan.tp == 1 && sp != plan.sp) ||
+                (plan.offloadOptimizer && !host) ||
+                (host && !plan.offloadOptimizer &&
+                 (!question.cluster.hardware.host.known() ||
+                  !has(facts().offload, stage))))
+              continue;
+            Plan changed = plan;
+            changed.zero = stage;
+            changed.microBatch = micro;
+            changed.sp = sp;
+            changed.offloadOptimizer = host;
+            std::string what;
+            int kinds = 0;
+            const auto name = [&](bool differs, const std::string &text) {
+              if (!differs)
+                return;
+              ++kinds;
+              what += (what.empty() ? "" : " + ") + text;
+            };
+            name(stage != plan.zero, "ZeRO " + std::to_string(stage));
+            name(micro != plan.microBatch,
+                 "microbatch " + std::to_string(micro));
+            name(changed.sp != plan.sp, "sequence parallelism");
+            name(host != plan.offloadOptimizer, "optimizer on the host");
+            if (!legal(changed))
+              continue;
+            combine(changed, what, kinds, all);
+          }
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Combination &a, const Combination &b) {
+                       if (a.kinds != b.kinds)
+                         return a.kinds < b.kinds;
+                       return a.change.estimate.stepTime <
+                              b.change.estimate.stepTime;
+                     });
+    double least = std::numeric_limits<double>::infinity();
+    for (const Combination &one : all) {
+      const double time = one.change.estimate.stepTime.count();
+      if (time >= least)
+        continue;
+      least = time;
+      if (one.kinds > 1)
+        found.push_back(one.change);
     }
   }
 

@@ -6,6 +6,9 @@
 
 namespace shardwright::tools {
 
+/// Data ranks that are tried, in times of the plan's.
+inline constexpr int64_t kMostTimesGpus = 64;
+
 /// The least change of one kind that makes a plan fit, or the largest there is.
 struct FitChange {
   std::string what; ///< "recompute the attention core of every layer"
@@ -17,7 +20,8 @@ struct FitChange {
 
 /// One for each kind of change that the plan, its model and the framework
 /// leave room for: more recomputation, higher ZeRO, smaller microbatches,
-/// sequence parallelism, offload, more GPUs; if none of them is enough, several at once.
+/// sequence parallelism, offload, more GPUs; and several at once, where that is
+/// faster than fewer, or nothing else is enough.
 /// The ones that fit come first, fastest first.
 std::vector<FitChange> fitChanges(const Question &question,
                                   const cost::Plan &plan);
