@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstdio>
 #include <ostream>
-#include <set>
 #include <thread>
 
 namespace shardwright::tools {
@@ -20,41 +19,94 @@ using namespace cost;
 
 namespace {
 
-/// Doubles the GPUs until a plan fits, to 64 times what was asked.
-void tryMoreGpus(const Question &question, SearchAnswer &answer,
-                 const std::function<bool()> &stop) {
-  SearchOptions options = answer.options;
-  options.top = 1;
-  options.stop = stop;
-  for (int factor = 2; factor <= 64; factor *= 2) {
+/// Larger jobs, as `SearchAnswer::gpusTried` says.
+class MoreGpus {
+public:
+  MoreGpus(const Question &question, SearchAnswer &answer,
+           const std::function<bool()> &stop)
+      : question(question), answer(answer), asked(answer.options.gpus),
+        options(answer.options) {
+    options.top = 1;
+    options.stop = stop;
+  }
+
+  void run() {
+    int64_t below = asked; // nothing fits there
+    for (int64_t factor = 2; factor <= 64 && !stopped; factor *= 2) {
+      if (attempt(asked * factor))
+        break;
+      below = asked * factor;
+    }
+    if (answer.onMoreGpus)
+      between(below, answer.gpusThatFit);
+  }
+
+private:
+  /// Searches a size that fewer nodes make up; whether it has a plan.
+  bool attempt(int64_t gpus) {
     Failure ignored;
     Hardware larger;
-    options.gpus = answer.options.gpus * factor;
-    if (!resized(question.cluster.hardware, options.gpus, larger, ignored))
-      continue;
+    if (stopped || !resized(question.cluster.hardware, gpus, larger, ignored))
+      return false;
+    options.gpus = gpus;
     ProgramEstimator estimator(question.model.program, larger, question.profile,
                                question.base, question.framework, options);
-    SearchResult result = cost::search(estimator, options);
-    if (!result.counters.proven)
-      return;
+    const SearchResult result = cost::search(estimator, options);
+    stopped = !result.counters.proven;
+    if (stopped)
+      return false;
+    answer.gpusTried.push_back(gpus);
     if (result.plans.empty())
-      continue;
-    answer.gpusThatFit = options.gpus;
+      return false;
+    answer.gpusThatFit = gpus;
     answer.onMoreGpus = result.plans.front();
-    return;
+    return true;
   }
-}
 
-/// Distinct messages of the rules that reject every mesh, in order.
-std::vector<Message> brokenRules(const SearchResult &result) {
-  std::vector<Message> messages;
-  std::set<std::string> seen;
-  for (const RejectedFamily &family : result.rejected)
-    for (const Violation &violation : family.violations)
-      if (seen.insert(violation.message).second)
-        messages.emplace_back(violation.id, violation.message);
-  return messages;
-}
+  /// A larger job may fit where one between does not, whose degrees have to
+  /// divide another number; so all are tried if they are few.
+  void between(int64_t below, int64_t above) {
+    const int64_t perNode = question.cluster.hardware.ranksPerNode();
+    std::vector<int64_t> sizes;
+    for (int64_t gpus = below + 1; gpus < above; ++gpus)
+      if (gpus <= perNode || gpus % perNode == 0)
+        sizes.push_back(gpus);
+    const size_t few = 16;
+    if (sizes.size() <= few) {
+      for (int64_t gpus : sizes)
+        if (attempt(gpus))
+          break;
+      answer.gpusAllTried = !stopped;
+      return;
+    }
+    size_t least = 0, most = sizes.size(); // `most` fits
+    while (least < most && !stopped) {
+      const size_t middle = least + (most - least) / 2;
+      if (attempt(sizes[middle]))
+        most = middle;
+      else
+        least = middle + 1;
+    }
+    for (size_t near = 1; near <= 4 && near < most && !stopped;) {
+      const int64_t gpus = sizes[most - 1 - near];
+      const bool known =
+          std::find(answer.gpusTried.begin(), answer.gpusTried.end(), gpus) !=
+          answer.gpusTried.end();
+      if (!known && attempt(gpus)) {
+        most = most - 1 - near;
+        near = 0;
+      }
+      ++near;
+    }
+    answer.gpusAllTried = false;
+  }
+
+  const Question &question;
+  SearchAnswer &answer;
+  const int64_t asked;
+  SearchOptions options;
+  bool stopped = false;
+};
 
 std::string numbers(const std::vector<int64_t> &values) {
   std::string text;
@@ -62,77 +114,6 @@ std::string numbers(const std::vector<int64_t> &values) {
     text += (text.empty() ? "" : ", ") + std::to_string(value);
   return text;
 }
-
-} // namespace
-
-Failure whyNothing(const Question &question, const SearchAnswer &answer) {
-  const Program &program = question.model.program;
-  const int64_t gpus = answer.options.gpus;
-  Failure failure;
-  auto &notes = failure.notes;
-  if (answer.smallest) {
-    const RankedPlan &plan = *answer.smallest;
-    size_t stage = 0;
-    fullestStage(plan.estimate, stage);
-    Bytes missing = plan.memory - answer.options.memoryLimit + Bytes(1);
-    refuse(failure, Diag::no_plan_fits,
-           "no plan fits: the smallest needs " + bytesText(plan.memory) +
-               " on a rank of stage " + std::to_string(stage) + ", and " +
-               bytesText(answer.options.memoryLimit) + " are usable");
-    notes.push_back("the smallest: " + planText(program, plan.plan));
-    notes.push_back("to fit, it must shed " + bytesText(missing) +
-                    " a rank: more GPUs, a shorter sequence, a smaller model" +
-                    (answer.constraints.empty()
-                         ? std::string()
-                         : ", or fewer of " + answer.constraints));
-    if (plan.estimate.stages.size() > 1)
-      notes.push_back("too much on each rank: " +
-                      deficitText(plan.estimate, answer.options.memoryLimit));
-    if (answer.onMoreGpus)
-      notes.push_back("on " + std::to_string(answer.gpusThatFit) +
-                      " GPUs a plan fits: " +
-                      planText(program, answer.onMoreGpus->plan));
-    return failure;
-  }
-  if (!answer.result.counters.proven) {
-    refuse(failure, Diag::search_stopped,
-           "no plan was found before the search was stopped");
-    return failure;
-  }
-  if (answer.stoppedSmallest && answer.result.counters.considered > 0) {
-    refuse(failure, Diag::no_plan_fits,
-           "no plan fits; which needs least was not known when the search was "
-           "stopped");
-    return failure;
-  }
-  std::vector<Message> rules = brokenRules(answer.result);
-  if (rules.empty()) {
-    refuse(failure, Diag::no_mesh,
-           "no mesh of " + std::to_string(gpus) + " GPUs " +
-               (answer.constraints.empty() ? "is possible"
-                                           : "obeys " + answer.constraints) +
-               ": tp * pp * dp * cp must be " + std::to_string(gpus) +
-               ", whose divisors are " + numbers(divisors(gpus)) +
-               ", and microbatch * dp must divide the global batch of " +
-               std::to_string(answer.options.globalBatch));
-    return failure;
-  }
-  refuse(failure, Diag::no_plan_is_legal,
-         "no plan is legal" +
-             (answer.constraints.empty() ? std::string()
-                                         : " under " + answer.constraints) +
-             ":");
-  if (std::any_of(answer.result.rejected.begin(), answer.result.rejected.end(),
-                  [](const RejectedFamily &family) {
-                    return worstKind(family.violations) ==
-                           FailureKind::Unsupported;
-                  }))
-    failure.kind = FailureKind::Unsupported; // a valid one exists
-  failure.messages.insert(failure.messages.end(), rules.begin(), rules.end());
-  return failure;
-}
-
-namespace {
 
 /// What a search that was stopped left.
 std::string leftText(const SearchCounters &counters) {
@@ -433,6 +414,7 @@ bool answer(Question &question, const QuestionFlags &flags,
   answer.options = answer.sizes[answer.best].options;
   answer.options.stop = nullptr;
   answer.constraints = search.constraints.text();
+  answer.asked = search.constraints;
   question.base.globalBatch = answer.options.globalBatch;
   if (!sizeQuestion(question, answer.options.gpus, failure))
     return false;
@@ -446,7 +428,7 @@ bool answer(Question &question, const QuestionFlags &flags,
     answer.stoppedSmallest = !answer.smallest && common.stop && common.stop();
   }
   if (answer.smallest)
-    tryMoreGpus(question, answer, common.stop);
+    MoreGpus(question, answer, common.stop).run();
   std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   const SearchCounters &counters = answer.result.counters;
   const std::string time = " in " + secondsText(Seconds(took.count()));

@@ -95,6 +95,7 @@ Json answerJson(const Question &question, const SearchAnswer &found,
         (ranked.memory - limit + Bytes(1)).count();
     if (found.onMoreGpus)
       answer["fits_on_gpus"] = found.gpusThatFit;
+    answer["gpus_tried"] = found.gpusTried;
   }
   return answer;
 }

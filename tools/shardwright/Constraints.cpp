@@ -365,6 +365,57 @@ std::string ConstraintTexts::text() const {
   return all;
 }
 
+std::string constraintsOf(const ConstraintTexts &texts, Field field) {
+  std::string all;
+  const auto add = [&](Constraint kind, std::vector<std::string> ConstraintTexts::*list) {
+    for (const std::string &text : texts.*list)
+      for (size_t start = 0; start <= text.size();) {
+        const size_t comma = std::min(text.find(',', start), text.size());
+        ConstraintTexts one;
+        (one.*list).push_back(text.substr(start, comma - start));
+        start = comma + 1;
+        Ranges ranges;
+        Failure ignored;
+        if (parseConstraints(one, ranges, ignored) &&
+            !(ranges[static_cast<size_t>(field)] == Range()))
+          all += (all.empty() ? "" : ", ") + std::string(flagOf(kind)) + " " +
+                 (one.*list).front();
+      }
+  };
+  add(Constraint::Fix, &ConstraintTexts::fix);
+  add(Constraint::Max, &ConstraintTexts::max);
+  add(Constraint::Forbid, &ConstraintTexts::forbid);
+  add(Constraint::WhyNot, &ConstraintTexts::whyNot);
+  return all;
+}
+
+std::string valueText(Field field, int64_t value) {
+  std::string text = std::to_string(value);
+  switch (field) {
+  case Field::Sp:
+  case Field::Offload:
+    text = value ? "on" : "off";
+    break;
+  case Field::CpKind:
+    text = name(static_cast<CpKind>(value));
+    break;
+  case Field::Order:
+    text = static_cast<MeshOrder>(value) == MeshOrder::PpDp ? "pp-dp" : "dp-pp";
+    break;
+  case Field::Schedule:
+    text = name(static_cast<ScheduleKind>(value));
+    break;
+  case Field::Recompute:
+    text = name(static_cast<Recompute>(value));
+    break;
+  case Field::FullLayers:
+    return value < 0 ? "recompute = full" : "recompute = full:" + text;
+  default:
+    break;
+  }
+  return std::string(name(field)) + " = " + text;
+}
+
 std::string fieldNames() {
   std::string names;
   for (const Spelling &spelling : spellings)

@@ -25,6 +25,10 @@ struct ConstraintTexts {
 /// contradicts one another in one message.
 bool parseConstraints(const ConstraintTexts &texts, cost::Ranges &ranges,
                       cost::Failure &failure);
+/// Those of `texts` that speak of `field`, as ConstraintTexts::text.
+std::string constraintsOf(const ConstraintTexts &texts, cost::Field field);
+/// "tp = 8", "recompute = full:2": a value as the flags take it.
+std::string valueText(cost::Field field, int64_t value);
 /// "dp, tp, ...": the fields that they take.
 std::string fieldNames();
 

@@ -79,8 +79,10 @@ inline constexpr int64_t kMostSizes = 4096;
 bool parseSizes(const std::string &text, int64_t least, int64_t most,
                 std::vector<int64_t> &sizes, std::string &problem);
 
-/// What a search found. If no plan fits: the smallest, and the least multiple of
-/// the GPUs (by doubling) on which a plan fits, with its best plan.
+/// What a search found. If no plan fits: the smallest, and more GPUs on which a
+/// plan fits, with its best plan. Sizes are doubled until one does, then those
+/// between it and the last that nodes make up: all of them in ascending order if
+/// they are few, else by bisection and a few behind.
 struct SearchAnswer {
   cost::Objective objective = cost::Objective::Time;
   /// Every size of job and batch that was asked for; `best` is the one that the
@@ -95,8 +97,11 @@ struct SearchAnswer {
   std::optional<cost::RankedPlan> smallest;
   bool stoppedSmallest = false; ///< before it was found
   int64_t gpusThatFit = 0; ///< 0: none found
+  std::vector<int64_t> gpusTried; ///< in that order
+  bool gpusAllTried = false;      ///< no fewer do than gpusThatFit
   std::optional<cost::RankedPlan> onMoreGpus;
   std::string constraints; ///< as ConstraintTexts::text
+  ConstraintTexts asked;
   double openValue = 0;   ///< of the objective, if the search was stopped
   bool priced = false;    ///< money is that of the price; else GPU-hours
   std::string currency;   ///< of the price; may be empty

@@ -1,0 +1,350 @@
+//===- WhyNothing.cpp - What keeps a question from having a plan ----------===//
+
+#include "cost_model/base/Format.h"
+#include "cost_model/search/Meshes.h"
+#include "cost_model/search/ProgramEstimator.h"
+#include "cost_model/search/Report.h"
+#include "tools/shardwright/Question.h"
+#include "tools/shardwright/Words.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace shardwright::tools {
+
+using namespace cost;
+
+namespace {
+
+std::string numbers(const std::vector<int64_t> &values) {
+  std::string text;
+  for (int64_t value : values)
+    text += (text.empty() ? "" : ", ") + std::to_string(value);
+  return text;
+}
+
+/// Adds the rules of `next` that `all` has, or all if it is the first; by rule.
+void keepCommon(const std::vector<Violation> &next, bool first,
+                std::vector<Violation> &all) {
+  if (first) {
+    all = next;
+    return;
+  }
+  std::erase_if(all, [&](const Violation &violation) {
+    return std::none_of(next.begin(), next.end(), [&](const Violation &other) {
+      return other.rule == violation.rule;
+    });
+  });
+}
+
+/// Rules that every mesh of the question breaks, whatever its batch: what is
+/// broken by some meshes alone keeps no plan from the others.
+std::vector<Violation> commonRules(const SearchAnswer &answer) {
+  const SizedQuestion &size = answer.sizes[answer.best];
+  const std::unique_ptr<Estimator> estimator = size.estimator();
+  const Family family(answer.options);
+  std::vector<Violation> all;
+  bool first = true;
+  for (const Candidate &mesh : family.meshes()) {
+    std::vector<Violation> own = estimator->check(mesh, Depth::Mesh);
+    // The batches of a mesh break its rules and rules of their own.
+    std::vector<Violation> ofBatches;
+    bool firstBatch = true;
+    for (Candidate batch : family.batches(mesh)) {
+      keepCommon(estimator->check(batch, Depth::Batch), firstBatch, ofBatches);
+      firstBatch = false;
+      if (ofBatches.empty())
+        break;
+    }
+    for (const Violation &violation : ofBatches)
+      if (std::none_of(own.begin(), own.end(), [&](const Violation &other) {
+            return other.rule == violation.rule;
+          }))
+        own.push_back(violation);
+    keepCommon(own, first, all);
+    first = false;
+    if (all.empty())
+      break;
+  }
+  return all;
+}
+
+/// Without any mesh: rules that what is fixed breaks, whatever the rest is.
+std::vector<Violation> rulesOfFixed(const Question &question,
+                                    const SearchOptions &options) {
+  const auto fixed = [&](Field field, int64_t otherwise) {
+    const Range &range = options.ranges[static_cast<int>(field)];
+    return range.least == range.most ? range.least : otherwise;
+  };
+  Candidate one;
+  one.tp = fixed(Field::Tp, 1);
+  one.pp = fixed(Field::Pp, 1);
+  one.cp = fixed(Field::Cp, 1);
+  one.sp = one.tp > 1 && fixed(Field::Sp, options.experts > 0) == 1;
+  one.microBatch = fixed(Field::MicroBatch, 1);
+  const int64_t most = int64_t(1) << 20;
+  if (std::max({one.tp, one.pp, one.cp, one.microBatch}) > most ||
+      one.pp > question.model.program.layers)
+    return {};
+  one.dp = fixed(Field::Dp, 1);
+  Candidate two = one;
+  two.dp = fixed(Field::Dp, 2);
+  if (one.dp > most)
+    return {};
+  const Program &program = question.model.program;
+  return violationsOfAll(program, {planAt(program, question.base, one),
+                                   planAt(program, question.base, two)});
+}
+
+/// Values of a field among the plans that a question has, looked at no deeper
+/// than the field needs.
+class Values {
+public:
+  Values(const Estimator &estimator, const SearchOptions &options, Field field)
+      : options(options), family(options),
+        meshes(estimator, family, options), field(field) {}
+
+  std::set<int64_t> all() {
+    for (size_t i = 0; i < meshes.size(); ++i)
+      if (meshes[i].leaves > 0)
+        add(i);
+    return values;
+  }
+
+private:
+  void add(size_t index) {
+    const Candidate &mesh = meshes[index].mesh;
+    switch (field) {
+    case Field::Dp: values.insert(mesh.dp); return;
+    case Field::Tp: values.insert(mesh.tp); return;
+    case Field::Pp: values.insert(mesh.pp); return;
+    case Field::Cp: values.insert(mesh.cp); return;
+    case Field::Ep: values.insert(mesh.ep); return;
+    case Field::Etp: values.insert(mesh.etp); return;
+    default: break;
+    }
+    for (const Candidate &batch : family.batches(mesh)) {
+      if (!meshes.isLawful(index, batch) ||
+          family.leaves(batch, Depth::Batch) == 0)
+        continue;
+      switch (field) {
+      case Field::Sp: values.insert(batch.sp); continue;
+      case Field::CpKind:
+        values.insert(static_cast<int64_t>(batch.cpKind));
+        continue;
+      case Field::Order:
+        values.insert(static_cast<int64_t>(batch.order));
+        continue;
+      case Field::MicroBatch: values.insert(batch.microBatch); continue;
+      default: break;
+      }
+      // Layers per stage depend on the stages alone.
+      const bool layers = field == Field::FirstLayers ||
+                          field == Field::LastLayers ||
+                          field == Field::FullLayers;
+      if (layers && !depths.insert({batch.pp, batch.microBatch}).second)
+        continue;
+      for (const Part &state : family.children({batch, Depth::Batch}))
+        if (family.leaves(state) > 0)
+          addState(state);
+    }
+  }
+
+  void addState(const Part &state) {
+    const Candidate &c = state.candidate;
+    switch (field) {
+    case Field::Zero: values.insert(c.zero); return;
+    case Field::ZeroRanks: values.insert(c.zeroRanks); return;
+    case Field::Schedule:
+      values.insert(static_cast<int64_t>(c.schedule));
+      return;
+    case Field::Chunks: values.insert(c.chunks); return;
+    case Field::Offload: values.insert(c.offload); return;
+    default: break;
+    }
+    for (const Part &policy : family.children(state)) {
+      if (family.leaves(policy) == 0)
+        continue;
+      if (field == Field::Recompute)
+        values.insert(static_cast<int64_t>(policy.candidate.recompute));
+      else if (field == Field::FullLayers)
+        for (int64_t n = policy.candidate.fullLayers; n <= policy.fullMost; ++n)
+          values.insert(n);
+      else
+        for (const Split &split : family.splits(policy.candidate))
+          values.insert(field == Field::FirstLayers ? split.first : split.last);
+    }
+  }
+
+  const SearchOptions &options;
+  const Family family;
+  const Meshes meshes;
+  const Field field;
+  std::set<int64_t> values;
+  std::set<std::pair<int64_t, int64_t>> depths;
+};
+
+/// Names have no order; of numbers the nearest two on either side.
+std::string nearestText(Field field, const Range &asked,
+                        const std::set<int64_t> &values) {
+  std::vector<int64_t> shown(values.begin(), values.end());
+  const bool named = field == Field::Sp || field == Field::CpKind ||
+                     field == Field::Order || field == Field::Schedule ||
+                     field == Field::Recompute || field == Field::Offload;
+  if (!named) {
+    const int64_t at = asked.least != Range().least ? asked.least : asked.most;
+    const auto above = std::upper_bound(shown.begin(), shown.end(), at);
+    const auto from = above - std::min<ptrdiff_t>(2, above - shown.begin());
+    const auto to = above + std::min<ptrdiff_t>(2, shown.end() - above);
+    shown = std::vector<int64_t>(from, to);
+  }
+  return wordsOf(shown, [&](int64_t value) { return valueText(field, value); });
+}
+
+/// What of the constraints keeps plans out: each that alone could be dropped,
+/// with the values that it could have.
+std::vector<std::string> causes(const SearchAnswer &answer) {
+  std::vector<std::string> lines;
+  const std::unique_ptr<Estimator> estimator =
+      answer.sizes[answer.best].estimator();
+  for (int i = 0; i < numFields; ++i) {
+    const auto field = static_cast<Field>(i);
+    const Range &asked = answer.options.ranges[static_cast<size_t>(i)];
+    if (asked == Range())
+      continue;
+    SearchOptions without = answer.options;
+    without.ranges[static_cast<size_t>(i)] = Range();
+    const std::set<int64_t> values = Values(*estimator, without, field).all();
+    if (!values.empty())
+      lines.push_back(constraintsOf(answer.asked, field) +
+                      " leaves no plan; with all else as asked expected " +
+                      nearestText(field, asked, values));
+  }
+  return lines;
+}
+
+/// Distinct messages of the rules that reject meshes, in order.
+std::vector<Message> brokenRules(const SearchResult &result) {
+  std::vector<Message> messages;
+  std::set<std::string> seen;
+  for (const RejectedFamily &family : result.rejected)
+    for (const Violation &violation : family.violations)
+      if (seen.insert(violation.message).second)
+        messages.emplace_back(violation.id, violation.message);
+  return messages;
+}
+
+void explainSmallest(const Question &question, const SearchAnswer &answer,
+                     Failure &failure) {
+  const Program &program = question.model.program;
+  const Bytes limit = answer.options.memoryLimit;
+  const RankedPlan &plan = *answer.smallest;
+  size_t stage = 0;
+  fullestStage(plan.estimate, stage);
+  auto &notes = failure.notes;
+  refuse(failure, Diag::no_plan_fits,
+         "no plan fits: the smallest needs " + bytesText(plan.memory) +
+             " on a rank of stage " + std::to_string(stage) + ", and " +
+             bytesText(limit) + " are usable");
+  notes.push_back("the smallest: " + planText(program, plan.plan));
+  notes.push_back("to fit, it must shed " +
+                  bytesText(plan.memory - limit + Bytes(1)) +
+                  " a rank: more GPUs, a shorter sequence, a smaller model" +
+                  (answer.constraints.empty()
+                       ? std::string()
+                       : ", or fewer of " + answer.constraints));
+  if (plan.estimate.stages.size() > 1)
+    notes.push_back("too much on each rank: " +
+                    deficitText(plan.estimate, limit));
+  std::vector<int64_t> tried = answer.gpusTried;
+  std::sort(tried.begin(), tried.end());
+  if (answer.onMoreGpus) {
+    std::erase(tried, answer.gpusThatFit);
+    notes.push_back(
+        "on " + std::to_string(answer.gpusThatFit) + " GPUs a plan fits: " +
+        planText(program, answer.onMoreGpus->plan) +
+        (tried.empty() ? "" : "; also tried: " + numbers(tried)) +
+        (answer.gpusAllTried ? ""
+                             : "; not all sizes below it were, and one may do"));
+  } else if (!tried.empty()) {
+    notes.push_back("no plan fits on " + numbers(tried) + " GPUs either");
+  }
+}
+
+} // namespace
+
+Failure whyNothing(const Question &question, const SearchAnswer &answer) {
+  const int64_t gpus = answer.options.gpus;
+  Failure failure;
+  if (answer.smallest) {
+    explainSmallest(question, answer, failure);
+    return failure;
+  }
+  if (!answer.result.counters.proven) {
+    refuse(failure, Diag::search_stopped,
+           "no plan was found before the search was stopped");
+    return failure;
+  }
+  if (answer.stoppedSmallest && answer.result.counters.considered > 0) {
+    refuse(failure, Diag::no_plan_fits,
+           "no plan fits; which needs least was not known when the search was "
+           "stopped");
+    return failure;
+  }
+  const std::string under =
+      answer.constraints.empty() ? "" : " under " + answer.constraints;
+  if (Family(answer.options).meshes().empty()) {
+    refuse(failure, Diag::no_mesh,
+           "no mesh of " + std::to_string(gpus) + " GPUs " +
+               (answer.constraints.empty() ? "is possible"
+                                           : "obeys " + answer.constraints) +
+               ": tp * pp * dp * cp must be " + std::to_string(gpus) +
+               ", whose divisors are " + numbers(divisors(gpus)) +
+               ", and microbatch * dp must divide the global batch of " +
+               std::to_string(answer.options.globalBatch));
+    for (const Violation &violation :
+         rulesOfFixed(question, answer.options))
+      failure.messages.emplace_back(violation.id, violation.message);
+    return failure;
+  }
+  // One thing that is wrong everywhere is the cause. Else it is what the question
+  // itself rules out, if that can be dropped; else each mesh has its own.
+  std::vector<Violation> common = commonRules(answer);
+  std::vector<std::string> causes;
+  if (common.empty())
+    causes = tools::causes(answer);
+  if (!causes.empty()) {
+    for (const std::string &cause : causes)
+      refuse(failure, Diag::no_mesh, cause);
+    return failure;
+  }
+  std::vector<Message> rules;
+  for (const Violation &violation : common)
+    rules.emplace_back(violation.id, violation.message);
+  if (rules.empty())
+    rules = brokenRules(answer.result);
+  if (rules.empty()) {
+    refuse(failure, Diag::no_mesh,
+           "no plan of " + std::to_string(gpus) + " GPUs obeys " +
+               answer.constraints +
+               ", and dropping any one of them is not enough");
+    return failure;
+  }
+  refuse(failure, Diag::no_plan_is_legal, "no plan is legal" + under + ":");
+  const bool unsupported =
+      common.empty()
+          ? std::any_of(answer.result.rejected.begin(),
+                        answer.result.rejected.end(),
+                        [](const RejectedFamily &family) {
+                          return worstKind(family.violations) ==
+                                 FailureKind::Unsupported;
+                        })
+          : worstKind(common) == FailureKind::Unsupported;
+  if (unsupported)
+    failure.kind = FailureKind::Unsupported; // a valid one exists
+  failure.messages.insert(failure.messages.end(), rules.begin(), rules.end());
+  return failure;
+}
+
+} // namespace shardwright::tools
