@@ -16,6 +16,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <ostream>
 
@@ -55,6 +56,15 @@ void warnOfPlan(const PredictOptions &options, const Question &question,
              std::to_string(vocab) + "; priced with " + std::to_string(padded) +
              ", fewer than 128 rows of a table more on a rank",
          err);
+  const std::vector<int64_t> layers =
+      layersOf(question.model.program, plan);
+  const int64_t most = *std::max_element(layers.begin(), layers.end());
+  Recompute policy;
+  int64_t full = -1;
+  if (parseRecompute(options.plan.recompute, policy, full) && full > most)
+    warn("--recompute " + options.plan.recompute + " is full: no stage has " +
+             "more than " + std::to_string(most) + " layers",
+         err);
   if (options.plan.sp && plan.tp == 1)
     warn("--sp shards the sequence over the tp ranks: with tp = 1 it does "
          "nothing",
@@ -90,7 +100,8 @@ bool choosePlan(const PredictOptions &options, Question &question, Plan &plan,
         !planFromFlags(options.plan, question.model.program, question.base,
                        options.question.gpus,
                        question.cluster.hardware.ranks(),
-                       options.question.globalBatch, plan, failure) ||
+                       options.question.globalBatch, plan, failure,
+                       options.question.asked(question.framework)) ||
         !requireLegal("", question.model.program, plan, FailureKind::Usage,
                       failure,
                       options.question.asked(question.framework)))
@@ -136,6 +147,8 @@ std::vector<std::string> defaultsOf(const PredictOptions &options,
       "--sequence " + std::to_string(plan.sequence));
   add(spelled && options.plan.microBatch == 0, "--micro-batch 1");
   add(spelled && options.plan.zero < 0, "--zero 0");
+  add(spelled && options.plan.etp == 0 && plan.etp > 1,
+      "--etp " + std::to_string(plan.etp));
   add(spelled && options.plan.recompute.empty(), "--recompute none");
   add(spelled && plan.pp > 1 && options.plan.schedule.empty(),
       "--schedule 1f1b");

@@ -3,6 +3,7 @@
 #include "compiler/Import/HfConfig.h"
 #include "cost_model/base/Sha256.h"
 #include "cost_model/plan/PlanJson.h"
+#include "cost_model/rules/Framework.h"
 #include "cost_model/rules/Rules.h"
 #include "cost_model/search/Candidate.h"
 #include "tools/shardwright/Constraints.h"
@@ -34,7 +35,9 @@ void PlanFlags::add(CLI::App &command) {
                   "(Ulysses)")
       ->group("Plan");
   degree("--ep", ep, "Expert-parallel ranks, among dp * cp * tp (default 1)");
-  degree("--etp", etp, "Ranks that split one expert (default 1)");
+  degree("--etp", etp,
+         "Ranks that split one expert (default 1; tp where the framework of "
+         "--runs-on has it so)");
   degree("--micro-batch", microBatch,
          "Sequences per rank and microbatch (default 1)");
   command
@@ -100,7 +103,8 @@ bool parseLayers(const std::string &text, std::vector<int64_t> &layers) {
 
 bool planFromFlags(const PlanFlags &flags, const Program &program,
                    const Plan &base, int64_t gpus, int64_t clusterRanks,
-                   int64_t globalBatch, Plan &plan, Failure &failure) {
+                   int64_t globalBatch, Plan &plan, Failure &failure,
+                   Framework framework) {
   const size_t before = failure.messages.size();
   auto complain = [&](const std::string &message, Diag id = Diag::flag_value) {
     refuse(failure, id, message);
@@ -109,7 +113,11 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   candidate.tp = std::max<int64_t>(flags.tp, 1);
   candidate.pp = std::max<int64_t>(flags.pp, 1);
   candidate.ep = std::max<int64_t>(flags.ep, 1);
-  candidate.etp = std::max<int64_t>(flags.etp, 1);
+  candidate.etp = flags.etp > 0 || program.experts == 0 ||
+                          splitsExperts(factsOf(framework), candidate.tp,
+                                        candidate.ep, 1)
+                      ? std::max<int64_t>(flags.etp, 1)
+                      : candidate.tp;
   candidate.microBatch = std::max<int64_t>(flags.microBatch, 1);
   candidate.sp = flags.sp && candidate.tp > 1; // else it is a no-op
   candidate.zero = static_cast<int>(std::max<int64_t>(flags.zero, 0));

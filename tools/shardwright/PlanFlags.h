@@ -31,11 +31,13 @@ int64_t defaultGlobalBatch(int64_t gpus, int64_t sequence);
 
 /// Builds the plan that the flags spell: `base` gives names, dtypes and
 /// sequence; `gpus` (0: not given) and `globalBatch` (0: default) the size of
-/// the question. A degree that is not given follows: dp = gpus / (tp * pp).
+/// the question. A degree that is not given follows: dp = gpus / (tp * pp); etp is
+/// tp where `framework` cannot leave experts whole.
 bool planFromFlags(const PlanFlags &flags, const cost::Program &program,
                    const cost::Plan &base, int64_t gpus, int64_t clusterRanks,
                    int64_t globalBatch, cost::Plan &plan,
-                   cost::Failure &failure);
+                   cost::Failure &failure,
+                   cost::Framework framework = cost::Framework::Native);
 
 /// Reads a plan file and refuses it if it names another model than the config
 /// `model`; its digest is one of the rules (requireLegal).
