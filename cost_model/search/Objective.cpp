@@ -171,11 +171,22 @@ Choice choose(const std::vector<SizedQuestion> &questions,
   if (objective != Objective::Memory)
     return chooser.best(objective, questions.front().options.top, limit);
   // Of the plans that need the least there is, the fastest.
-  const std::optional<Bytes> least = chooser.least();
-  Choice choice = chooser.best(
-      Objective::Time, 1, least ? std::min(limit, *least + Bytes(1)) : limit);
-  if (!least)
-    choice.counters.proven = false;
+  if (const std::optional<Bytes> least = chooser.least())
+    return chooser.best(Objective::Time, 1,
+                        std::min(limit, *least + Bytes(1)));
+  const bool stopped = std::any_of(
+      questions.begin(), questions.end(), [](const SizedQuestion &question) {
+        return question.options.stop && question.options.stop();
+      });
+  if (!stopped) // none is legal
+    return chooser.best(Objective::Time, 1, limit);
+  // Any plan that fits is better than none, and a search that is stopped once it
+  // began goes down to one.
+  std::vector<SizedQuestion> soon = questions;
+  for (SizedQuestion &question : soon)
+    question.options.stop = [asked = 0]() mutable { return asked++ > 0; };
+  Choice choice = Chooser(soon).best(Objective::Time, 1, limit);
+  choice.counters.proven = false;
   return choice;
 }
 

@@ -229,4 +229,12 @@ TEST_CASE("what was not looked at is counted and bounded in every size") {
                                 Objective::Time, sizes[whole.plans[0].question]));
   }
   CHECK(stopped > 3);
+  // The least memory, too, has a plan to show when it is stopped.
+  int left = 2;
+  for (SizedQuestion &sized : sizes)
+    sized.options.stop = [&] { return left-- <= 0; };
+  const Choice small = choose(sizes, Objective::Memory);
+  CHECK_FALSE(small.counters.proven);
+  REQUIRE(small.plans.size() == 1);
+  CHECK(small.plans[0].ranked.memory < sizes[0].options.memoryLimit);
 }
