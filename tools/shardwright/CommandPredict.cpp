@@ -147,6 +147,7 @@ std::vector<std::string> defaultsOf(const PredictOptions &options,
       "--sequence " + std::to_string(plan.sequence));
   add(spelled && options.plan.microBatch == 0, "--micro-batch 1");
   add(spelled && options.plan.zero < 0, "--zero 0");
+  add(spelled && !options.plan.sp && plan.sp, "--sp");
   add(spelled && options.plan.etp == 0 && plan.etp > 1,
       "--etp " + std::to_string(plan.etp));
   add(spelled && options.plan.recompute.empty(), "--recompute none");

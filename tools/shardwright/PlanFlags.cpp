@@ -56,7 +56,10 @@ void PlanFlags::add(CLI::App &command) {
                 "What layers save waits in the host's memory for their backward "
                 "pass")
       ->group("Plan");
-  command.add_flag("--sp", sp, "Sequence parallelism over the tp ranks")
+  command
+      .add_flag("--sp", sp,
+                "Sequence parallelism over the tp ranks (always on where tp > 1 "
+                "needs it: with experts, in torchtitan)")
       ->group("Plan");
   command
       .add_option("--recompute", recompute,
@@ -119,7 +122,10 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
                       ? std::max<int64_t>(flags.etp, 1)
                       : candidate.tp;
   candidate.microBatch = std::max<int64_t>(flags.microBatch, 1);
-  candidate.sp = flags.sp && candidate.tp > 1; // else it is a no-op
+  // With one tensor rank it is a no-op; some never have several without.
+  candidate.sp = candidate.tp > 1 &&
+                 (flags.sp || program.experts > 0 ||
+                  factsOf(framework).tensorNeedsSequence);
   candidate.zero = static_cast<int>(std::max<int64_t>(flags.zero, 0));
   candidate.cp = std::max<int64_t>(flags.cp, 1);
   candidate.offload = flags.offload;

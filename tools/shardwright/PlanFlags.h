@@ -32,7 +32,8 @@ int64_t defaultGlobalBatch(int64_t gpus, int64_t sequence);
 /// Builds the plan that the flags spell: `base` gives names, dtypes and
 /// sequence; `gpus` (0: not given) and `globalBatch` (0: default) the size of
 /// the question. A degree that is not given follows: dp = gpus / (tp * pp); etp is
-/// tp where `framework` cannot leave experts whole.
+/// tp where `framework` cannot leave experts whole, and sp is on where tp > 1 is
+/// not legal without.
 bool planFromFlags(const PlanFlags &flags, const cost::Program &program,
                    const cost::Plan &base, int64_t gpus, int64_t clusterRanks,
                    int64_t globalBatch, cost::Plan &plan,

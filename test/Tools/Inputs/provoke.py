@@ -179,8 +179,12 @@ flags("expert_ranks", "--gpus", "2", "--ep", "8", "--global-batch", "8", code=5,
 flags("etp_of_framework", "--gpus", "8", "--tp", "4", "--etp", "2", "--sp",
       "--global-batch", "8", "--runs-on", "deepspeed", code=5,
       cluster="dgx-h100", model="mixtral.json")
-flags("experts_tp_needs_sp", "--gpus", "8", "--tp", "2", "--global-batch", "8",
-      code=5, cluster="dgx-h100", model="mixtral.json")
+made = shardwright("predict", "mixtral.json", "--cluster", "dgx-h100", "--gpus",
+                   "8", "--tp", "2", "--global-batch", "8", "-o", "experts.json")
+assert made.returncode == 0, made.stderr
+case("experts_tp_needs_sp", "predict", "mixtral.json", "--cluster", "dgx-h100",
+     "--plan", write("whole.json", changed(read("experts.json"),
+                                           parallel__sp=False)))
 planned("sp_needs_tp", changed(plan, parallel__sp=True, parallel__tp=1,
                                parallel__dp=4))
 flags("sequence_divisible_by_tp", "--gpus", "2", "--tp", "2", "--sp",
