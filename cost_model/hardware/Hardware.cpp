@@ -32,7 +32,13 @@ bool resized(const Hardware &hardware, int64_t ranks, Hardware &result,
                       std::to_string(perNode) +
                       " or a multiple of it (cluster '" + hardware.name +
                       "' has nodes of " + std::to_string(perNode) +
-                      "), but got " + std::to_string(ranks));
+                      "), but got " + std::to_string(ranks) +
+                      (ranks > perNode
+                           ? "; nearest: " +
+                                 std::to_string(ranks / perNode * perNode) +
+                                 ", " +
+                                 std::to_string(ceilDiv(ranks, perNode) * perNode)
+                           : ""));
   result = hardware;
   result.nodes = ceilDiv(ranks, perNode);
   if (ranks < perNode)

@@ -62,9 +62,14 @@ void printChanges(const Question &question, const Priced &own,
                                        Bytes(1)) +
                                  " too much"});
   out << "the plan does not fit; the least change of each kind:\n"
-      << table.text()
-      << "GPUs: every number of data ranks up to " << kMostTimesGpus
-      << " times as many was tried that divides the global batch\n\n";
+      << table.text();
+  const Plan &plan = own.plan;
+  if (plan.globalBatch / plan.microBatch > plan.dp)
+    out << "GPUs: every number of data ranks up to " << kMostTimesGpus
+        << " times as many was tried that divides the global batch\n\n";
+  else
+    out << "GPUs: a global batch of " << plan.globalBatch
+        << " has no work for more data ranks\n\n";
 }
 
 void print(const Question &question, const SearchAnswer &found,
@@ -84,8 +89,10 @@ void print(const Question &question, const SearchAnswer &found,
     out << "bubble " << bubble << "\n";
   if (!found.result.plans.empty()) {
     const RankedPlan &best = found.result.plans.front();
-    out << "rank " << rankOf(found, own).text()
-        << " of layouts (best recomputation and layers of each); "
+    const bool fits = memory < question.memoryLimit;
+    out << (fits ? "rank " : "would be rank ") << rankOf(found, own).text()
+        << " of layouts (best recomputation and layers of each)"
+        << (fits ? "; " : " if it fitted; ")
         << percentText(own.estimate.stepTime.count() /
                        best.estimate.stepTime.count())
         << " of the best plan's time"
