@@ -34,9 +34,11 @@ public:
                  " levels of brackets, but got more";
         if (c == '<' && isBehind("array")) {
           const std::string_view type = wordBehind();
-          if (type == "index" || type.starts_with("!"))
-            return where() + "expected an integer or a float type behind "
-                             "'array<', but got '" +
+          if (type.size() < 2 || (type[0] != 'i' && type[0] != 'f') ||
+              type[1] < '0' || type[1] > '9')
+            return where() +
+                   "expected an integer or a float type behind "
+                   "'array<', but got '" +
                    std::string(type) + "'";
         }
         ++at;
@@ -55,7 +57,7 @@ private:
   }
 
   // MLIR 22 takes the bit width of a dense array's element type before it asks
-  // whether it has one: `array<index`, or by an alias.
+  // whether there is one, and whether it has a width: `array<index`.
 
   bool isBehind(std::string_view word) const {
     const std::string_view before = text.substr(0, at);
@@ -63,8 +65,8 @@ private:
     return before.substr(0, end).ends_with(word);
   }
   std::string_view wordBehind() const {
-    const size_t begin = std::min(text.find_first_not_of(blanks, at + 1),
-                                  text.size());
+    const size_t begin =
+        std::min(text.find_first_not_of(blanks, at + 1), text.size());
     return text.substr(begin, text.find_first_of(":,> \n", begin) - begin);
   }
 

@@ -181,8 +181,10 @@ bool planReshards(const Encoding &produced, const std::vector<Encoding> &wanted,
   plan.served.assign(wanted.size(), 0);
   bool mustFinish = false;
   for (const Encoding &encoding : wanted) {
-    assert(encoding.dims.size() == produced.dims.size() &&
-           "encodings of one value have its rank");
+    if (encoding.dims.size() != produced.dims.size()) {
+      why = "a value is wanted with another rank than it has";
+      return false;
+    }
     if (encoding == produced)
       continue;
     if (encoding.partial != Partial::None) {

@@ -12,6 +12,8 @@
 #include "dialects/Rt/IR/RtOps.h"
 #include "dialects/Spmd/IR/SpmdOps.h"
 
+#include <limits>
+
 using namespace mlir;
 
 namespace shardwright {
@@ -33,6 +35,9 @@ bool isLegal(IrPhase phase, StringRef dialect) {
     return phase == IrPhase::Lowered;
   return false;
 }
+
+/// Programs number their values in 32 bits.
+constexpr int64_t mostIndex = std::numeric_limits<int32_t>::max();
 
 class Contract {
 public:
@@ -207,6 +212,10 @@ void Contract::checkKind(model::KindOp kind) {
 void Contract::checkArguments(model::KindOp kind) { // phase_c9
   for (unsigned i = 0; i < kind.getNumArguments(); ++i) {
     model::ArgAttr arg = kind.getModelArg(i);
+    if (arg && (arg.getIndex() < 0 || arg.getIndex() > mostIndex))
+      error(kind, BreachId::phase_c9)
+          << "expected argument " << i << " to have an index from 0 to "
+          << mostIndex << ", but got " << arg.getIndex();
     if (!arg)
       error(kind, BreachId::phase_c9)
           << "expected '" << model::kArgAttr << "' on argument " << i
@@ -214,11 +223,17 @@ void Contract::checkArguments(model::KindOp kind) { // phase_c9
     else if (arg.getKind() == model::ArgKind::Parameter)
       checkParameter(kind, i, arg.getIndex());
   }
-  for (unsigned i = 0; i < kind.getNumResults(); ++i)
-    if (!kind.getModelRes(i))
+  for (unsigned i = 0; i < kind.getNumResults(); ++i) {
+    model::ResAttr res = kind.getModelRes(i);
+    if (!res)
       error(kind, BreachId::phase_c9)
           << "expected '" << model::kResAttr << "' on result " << i
           << ", but got none";
+    else if (res.getIndex() < 0 || res.getIndex() > mostIndex)
+      error(kind, BreachId::phase_c9)
+          << "expected result " << i << " to have an index from 0 to "
+          << mostIndex << ", but got " << res.getIndex();
+  }
 }
 
 /// phase_c9: a parameter argument has a declaration of the same type.

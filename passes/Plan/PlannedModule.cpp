@@ -30,6 +30,34 @@ LogicalResult checkRules(ModuleOp module, const PlannedModule &planned) {
   return result;
 }
 
+/// Whether the ranks of `encoding` divide `dims`. The rules see to it for
+/// programs that are models; a text may say anything.
+static bool isEven(const cost::Plan &plan, const std::vector<cost::Dim> &dims,
+                   const cost::Encoding &encoding) {
+  if (encoding.dims.size() != dims.size())
+    return false;
+  for (auto [dim, axes] : llvm::zip_equal(dims, encoding.dims))
+    if (cost::plannedSize(plan, dim.role, dim.size) %
+            cost::degree(plan, axes) !=
+        0)
+      return false;
+  return true;
+}
+
+static bool isEven(const cost::Plan &plan, const cost::Function &function,
+                   const cost::PlannedFunction &planned) {
+  for (auto [value, encoding] :
+       llvm::zip_equal(function.values, planned.encodings))
+    if (!isEven(plan, value.dims, encoding))
+      return false;
+  for (auto [op, plannedOp] : llvm::zip_equal(function.ops, planned.ops))
+    for (auto [operand, encoding] :
+         llvm::zip_equal(op.operands, plannedOp.operands))
+      if (!isEven(plan, function.values[operand].dims, encoding))
+        return false;
+  return true;
+}
+
 LogicalResult expandPlan(ModuleOp module, PlannedModule &planned) {
   planned.variants.clear();
   for (const cost::Stage &stage : planned.plan.stages)
@@ -48,6 +76,18 @@ LogicalResult expandPlan(ModuleOp module, PlannedModule &planned) {
           !cost::planVariant(planned.plan, kind, variant, it->second, why))
         return emitError(module.getLoc()) << "cannot shard kind '" << kind.name
                                           << "' as the plan says: " << why;
+      bool even =
+          isEven(planned.plan, variant.forward, it->second.forward) &&
+          isEven(planned.plan, variant.dataGrad, it->second.dataGrad) &&
+          isEven(planned.plan, variant.weightGrad, it->second.weightGrad);
+      for (const cost::Parameter &parameter : kind.parameters)
+        even = even && isEven(planned.plan, parameter.dims,
+                              cost::parameterEncoding(planned.plan, parameter));
+      if (!even)
+        return emitError(module.getLoc())
+               << "cannot shard kind '" << kind.name
+               << "' as the plan says: expected every rank to get an equal "
+                  "part of each of its values";
     }
   return success();
 }
@@ -55,7 +95,7 @@ LogicalResult expandPlan(ModuleOp module, PlannedModule &planned) {
 /// Whether arguments, ops and results of `op` are those of `function`. Sizes
 /// differ as the plan shards them, and types, which are those of its dtypes.
 static LogicalResult checkFunction(model::KindOp op,
-                                  const cost::Function &function) {
+                                   const cost::Function &function) {
   const auto refuse = [&](const char *what) {
     return op.emitOpError() << "expected the " << what
                             << " of the function of the program, but got "

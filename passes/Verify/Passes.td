@@ -32,9 +32,9 @@ def VerifyPhasePass : Pass<"sw-verify-phase", "::mlir::ModuleOp"> {
     * (phase_c7) Each run of a stage names functions that exist.
     * (phase_c8) In `imported` kinds have no part and no policy. Later they have
       kind, policy and part, and are named `<kind>.<policy>.<part>`.
-    * (phase_c9) Every argument has `model.arg`, every result `model.res`; a
-      parameter has a `model.param` of the kind with that index and the same
-      type.
+    * (phase_c9) Every argument has `model.arg`, every result `model.res`, with
+      indices from 0 to 2^31 - 1; a parameter has a `model.param` of the kind
+      with that index and the same type.
     * (phase_c10) From `scheduled` on, stages have `schedule` and `slots`, at
       least one.
     * (phase_c11) From `allocated` on, stages have `arena`; in `allocated` kinds

@@ -197,7 +197,12 @@ std::vector<Span> tokens(const std::string &text) {
   auto isWord = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.';
   };
+  size_t closing = text.size(); // of the long string that is being read
   for (size_t i = 0; i < text.size();) {
+    if (i == closing) {
+      ++i;
+      continue;
+    }
     size_t end = i + 1;
     if (text[i] == '"') {
       while (end < text.size() && text[end] != '"')
@@ -209,7 +214,13 @@ std::vector<Span> tokens(const std::string &text) {
     }
     if (!std::isspace(static_cast<unsigned char>(text[i])))
       spans.push_back({i, end - i});
-    i = end;
+    // A long string is a text of its own: IR carries JSON.
+    if (text[i] == '"' && end - i > 256) {
+      closing = end - 1;
+      ++i;
+    } else {
+      i = text[i] == '\\' ? std::min(i + 3, text.size()) : end; // "\22"
+    }
   }
   return spans;
 }

@@ -276,6 +276,19 @@ module attributes {sw.phase = "imported", model.program = #program} {
 
 // -----
 
+// phase_c9
+#program = {name = "tiny", family = "llama", sequence = 8, vocab = 64, layers = 2, heads = 6, kv_heads = 2, head_dim = 4, hidden = 16, ffn = 32}
+module attributes {sw.phase = "differentiated", model.program = #program} {
+  // expected-error @below {{phase 'differentiated': expected argument 0 to have an index from 0 to 2147483647, but got -1}}
+  // expected-error @below {{phase 'differentiated': expected result 0 to have an index from 0 to 2147483647, but got 4294967296}}
+  model.kind @dense.none.forward(%x: tensor<8x1x16xf32> {model.arg = #model.arg<saved, -1>}) -> (tensor<8x1x16xf32> {model.res = #model.res<saved, 4294967296>}) attributes {kind = "dense", policy = #model.recompute<none>, part = #model.part<forward>} {
+    model.return %x : tensor<8x1x16xf32>
+  }
+  model.stack [["dense", 2]]
+}
+
+// -----
+
 // phase_c10
 #program = {name = "tiny", family = "llama", sequence = 8, vocab = 64, layers = 2, heads = 6, kv_heads = 2, head_dim = 4, hidden = 16, ffn = 32}
 module attributes {sw.phase = "scheduled", model.program = #program, plan.mesh = #plan.mesh<[pp=1,dp=2,tp=2]>, plan.text = "{}"} {

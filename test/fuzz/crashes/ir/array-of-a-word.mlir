@@ -1,0 +1,1 @@
+module attributes {sw.a = array<"llama", sw.b = 1} {}
