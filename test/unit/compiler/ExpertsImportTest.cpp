@@ -223,12 +223,12 @@ TEST_CASE("lists of the layers of Llama 4") {
         "1 embed 1 dense 1 moe 1 dense_unturned 45 dense 1 head");
   const std::pair<const char *, const char *> wrong[] = {
       {R"("moe_layers": [48])",
-       "#/moe_layers/0: expected a layer number from 0 to 47, but got 48"},
+       "/moe_layers/0: expected a layer number from 0 to 47, but got 48"},
       {R"("moe_layers": 2)",
-       "#/moe_layers: expected a list of layer numbers from 0 to 47, but got "
+       "/moe_layers: expected a list of layer numbers from 0 to 47, but got "
        "2"},
       {R"("layer_types": ["sliding_attention"])",
-       "#/layer_types: expected a list of num_hidden_layers (48) strings, but "
+       "/layer_types: expected a list of num_hidden_layers (48) strings, but "
        "got 1"},
       {R"("no_rope_layers": [0, 1])",
        "expected a list of 0 or 1 for each of 48 layers"},
