@@ -41,6 +41,31 @@ DropoutTime dropoutTime(const Plan &plan, const Kind &kind,
   return {};
 }
 
+/// Whether the host reads in every forward pass of a layer how many rows each
+/// expert gets before it can size and issue the work on them.
+bool waitsForRows(const Kind &kind, const Profile &profile) {
+  return profile.waitsForRows && profile.graphs != GraphCapture::Whole &&
+         std::any_of(kind.parameters.begin(), kind.parameters.end(),
+                     [](const Parameter &parameter) {
+                       return parameter.segment == Segment::Experts;
+                     });
+}
+
+/// What of the time to issue a pass of a layer shows. Where the host waits for the
+/// `counts` of a forward pass, the device has nothing left to do when it has them:
+/// the first operator's launch shows, and so does what operators on rows take
+/// longer to issue than to run, however far ahead the host gets with what follows,
+/// until it waits again in the next layer.
+Seconds hostWait(Seconds issue, Seconds device, const FunctionTime *counts,
+                 const Profile &profile) {
+  const Seconds late = maximum(Seconds(0), issue - device);
+  if (!counts)
+    return late;
+  return profile.launch +
+         maximum(late, counts->issuedBehindCounts * profile.launch -
+                           counts->behindCounts);
+}
+
 } // namespace
 
 Seconds exposedTime(const Hardware &hardware, Seconds communication,
@@ -138,9 +163,17 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind, Recompute policy,
     layer.backwardContext += again.contexts;
     issueBackward += again.issued * profile.launch;
   }
-  layer.forwardHost = maximum(Seconds(0), issueForward - layer.forwardAll());
-  layer.backwardHost = maximum(Seconds(0), issueBackward - layer.dataGradAll() -
-                                               layer.weightGrad);
+  const bool counts = waitsForRows(kind, profile);
+  const bool again = counts && (policy == Recompute::Full ||
+                                profile.redoes("dispatch"));
+  layer.forwardHost = hostWait(issueForward, layer.forwardAll(),
+                               counts ? &time.forward : nullptr, profile);
+  layer.backwardHost =
+      hostWait(issueBackward, layer.dataGradAll() + layer.weightGrad,
+               !again                         ? nullptr
+               : policy == Recompute::Full ? &time.forward
+                                           : &time.again,
+               profile);
   return layer;
 }
 

@@ -70,7 +70,7 @@ public:
               static_cast<double>(flopsOf(planned.ops[i].local).count()),
           plan.dtypes.compute, accumulates(i), rateOf(op));
     }
-    least.products = least.compute;
+    least.products = least.behindCounts = least.compute;
     return least;
   }
 
@@ -80,9 +80,14 @@ private:
     for (size_t i = 0; i < function.ops.size(); ++i) {
       if (parts[i] != part || !counts(static_cast<int>(i)))
         continue;
-      time.issued += operatorsOf(function.ops[i], i);
+      const double operators = operatorsOf(function.ops[i], i);
+      const bool behindCounts = isOfExperts(function.ops[i]);
+      time.issued += operators;
+      if (behindCounts)
+        time.issuedBehindCounts += operators;
       if (merged[i])
         continue;
+      const Seconds before = time.compute;
       switch (function.ops[i].space.kernel) {
       case KernelClass::Gemm: {
         const Seconds product = productTime(i, merged);
@@ -110,6 +115,8 @@ private:
           time.compute += streaming(i);
         break;
       }
+      if (behindCounts)
+        time.behindCounts += time.compute - before;
     }
   }
 
@@ -500,9 +507,13 @@ private:
                                      : steps[step.source - 1].result;
         if (ofContext(function.values[value], step, source) != contexts)
           continue;
-        if (profile.graphs == GraphCapture::None)
-          time.issued += backward ? profile.backwardOperators
-                                  : profile.forwardOperators;
+        if (profile.graphs == GraphCapture::None) {
+          const double operators = backward ? profile.backwardOperators
+                                            : profile.forwardOperators;
+          time.issued += operators;
+          if (!contexts && step.collective == Collective::AllToAll)
+            time.issuedBehindCounts += operators;
+        }
         Bytes payload = localBytes(plan, function.values[value], source);
         if (contexts) {
           time.contexts +=
@@ -513,9 +524,11 @@ private:
         if (step.collective == Collective::AllToAll) {
           payload = Bytes(static_cast<int64_t>(
               profile.expertImbalance * static_cast<double>(payload.count())));
-          time.exchanges += exchangeTime(
+          const Seconds exchange = exchangeTime(
               hardware, payload, placementOf(plan, hardware, step.axes),
               choices, profile.exchangeOncePerNode);
+          time.exchanges += exchange;
+          time.behindCounts += exchange;
           continue;
         }
         // Backward reads what the forward pass has gathered.
@@ -573,6 +586,8 @@ void FunctionTime::add(const FunctionTime &other) {
   exchanges += other.exchanges;
   contexts += other.contexts;
   issued += other.issued;
+  behindCounts += other.behindCounts;
+  issuedBehindCounts += other.issuedBehindCounts;
 }
 void VariantTime::add(const VariantTime &other) {
   forward.add(other.forward);

@@ -20,6 +20,10 @@ struct FunctionTime {
   Seconds exchanges; ///< all-to-alls of rows; nothing runs beside them
   Seconds contexts;  ///< what shows of keys, values and heads over cp
   double issued = 0; ///< operators, of the host
+  /// What of a layer with experts comes after the counts of their rows: the work
+  /// on rows and their exchange; and its operators.
+  Seconds behindCounts;
+  double issuedBehindCounts = 0;
   void add(const FunctionTime &other);
 };
 struct VariantTime {

@@ -117,6 +117,9 @@ struct Profile {
   /// Operators that a product of 8 or 4 bits issues more, for scales and
   /// quantized copies; of experts for each of them.
   double narrowOperators = 0;
+  /// The host waits for the counts of rows that each expert gets, in every forward
+  /// pass of a layer of experts, unless the whole step is captured.
+  bool waitsForRows = false;
   /// What is replayed, and not issued. Chosen per run; no profile file sets it.
   GraphCapture graphs = GraphCapture::None;
   /// Memory traffic of the update per parameter: of the sharded state, and of

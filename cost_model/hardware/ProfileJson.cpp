@@ -146,6 +146,7 @@ bool readProfile(std::string_view text, std::string_view file, Profile &profile,
         host.number("backward_operators", 0, maxPerElement);
     result.expertOperators = host.number("expert_operators", 0, maxPerElement);
     result.narrowOperators = host.number("narrow_operators", 0, maxPerElement);
+    result.waitsForRows = host.boolean("waits_for_rows");
     host.source();
     host.finish();
   }
