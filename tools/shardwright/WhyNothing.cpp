@@ -8,7 +8,6 @@
 #include "tools/shardwright/Words.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 namespace shardwright::tools {
@@ -38,20 +37,26 @@ void keepCommon(const std::vector<Violation> &next, bool first,
   });
 }
 
-/// Rules that every mesh of the question breaks, whatever its batch: what is
-/// broken by some meshes alone keeps no plan from the others.
-std::vector<Violation> commonRules(const SearchAnswer &answer) {
-  const SizedQuestion &size = answer.sizes[answer.best];
-  const std::unique_ptr<Estimator> estimator = size.estimator();
+/// What rules have against the meshes of a question.
+struct Objections {
+  /// Rules that all meshes break, whatever their batch: what only some break keeps
+  /// no plan from the others.
+  std::vector<Violation> common;
+  std::vector<Violation> fewest; ///< of the first mesh that breaks fewest
+};
+
+Objections objections(const SearchAnswer &answer) {
+  const std::unique_ptr<Estimator> estimator =
+      answer.sizes[answer.best].estimator();
   const Family family(answer.options);
-  std::vector<Violation> all;
+  Objections all;
   bool first = true;
   for (const Candidate &mesh : family.meshes()) {
     std::vector<Violation> own = estimator->check(mesh, Depth::Mesh);
     // The batches of a mesh break its rules and rules of their own.
     std::vector<Violation> ofBatches;
     bool firstBatch = true;
-    for (Candidate batch : family.batches(mesh)) {
+    for (const Candidate &batch : family.batches(mesh)) {
       keepCommon(estimator->check(batch, Depth::Batch), firstBatch, ofBatches);
       firstBatch = false;
       if (ofBatches.empty())
@@ -62,9 +67,11 @@ std::vector<Violation> commonRules(const SearchAnswer &answer) {
             return other.rule == violation.rule;
           }))
         own.push_back(violation);
-    keepCommon(own, first, all);
+    if (first || own.size() < all.fewest.size())
+      all.fewest = own;
+    keepCommon(own, first, all.common);
     first = false;
-    if (all.empty())
+    if (all.fewest.empty()) // and nothing in common
       break;
   }
   return all;
@@ -202,9 +209,18 @@ std::string nearestText(Field field, const Range &asked,
   return wordsOf(shown, [&](int64_t value) { return valueText(field, value); });
 }
 
+/// Whether frameworks differ in what they have of it.
+bool ofFramework(Field field) {
+  return field == Field::Offload || field == Field::Chunks ||
+         field == Field::Order || field == Field::CpKind ||
+         field == Field::ZeroRanks || field == Field::Zero ||
+         field == Field::Schedule;
+}
+
 /// What of the constraints keeps plans out: each that alone could be dropped,
 /// with the values that it could have.
-std::vector<std::string> causes(const SearchAnswer &answer) {
+std::vector<std::string> causes(const Question &question,
+                                const SearchAnswer &answer) {
   std::vector<std::string> lines;
   const std::unique_ptr<Estimator> estimator =
       answer.sizes[answer.best].estimator();
@@ -219,20 +235,13 @@ std::vector<std::string> causes(const SearchAnswer &answer) {
     if (!values.empty())
       lines.push_back(constraintsOf(answer.asked, field) +
                       " leaves no plan; with all else as asked expected " +
-                      nearestText(field, asked, values));
+                      nearestText(field, asked, values) +
+                      (ofFramework(field)
+                           ? " under " + std::string(name(question.framework)) +
+                                 " (--runs-on names another framework)"
+                           : ""));
   }
   return lines;
-}
-
-/// Distinct messages of the rules that reject meshes, in order.
-std::vector<Message> brokenRules(const SearchResult &result) {
-  std::vector<Message> messages;
-  std::set<std::string> seen;
-  for (const RejectedFamily &family : result.rejected)
-    for (const Violation &violation : family.violations)
-      if (seen.insert(violation.message).second)
-        messages.emplace_back(violation.id, violation.message);
-  return messages;
 }
 
 void explainSmallest(const Question &question, const SearchAnswer &answer,
@@ -308,42 +317,28 @@ Failure whyNothing(const Question &question, const SearchAnswer &answer) {
       failure.messages.emplace_back(violation.id, violation.message);
     return failure;
   }
-  // One thing that is wrong everywhere is the cause. Else it is what the question
-  // itself rules out, if that can be dropped; else each mesh has its own.
-  std::vector<Violation> common = commonRules(answer);
-  std::vector<std::string> causes;
-  if (common.empty())
-    causes = tools::causes(answer);
-  if (!causes.empty()) {
-    for (const std::string &cause : causes)
+  // What is wrong everywhere is the cause; or what the question itself rules out
+  // where no rule is broken; or each mesh has its own, and one is nearest.
+  const Objections against = objections(answer);
+  if (against.fewest.empty()) {
+    for (const std::string &cause : causes(question, answer))
       refuse(failure, Diag::no_mesh, cause);
+    if (failure.messages.empty())
+      refuse(failure, Diag::no_mesh,
+             "no plan of " + std::to_string(gpus) + " GPUs " +
+                 (answer.constraints.empty()
+                      ? "is possible"
+                      : "obeys " + answer.constraints +
+                            ", and dropping any one of them is not enough"));
     return failure;
   }
-  std::vector<Message> rules;
-  for (const Violation &violation : common)
-    rules.emplace_back(violation.id, violation.message);
-  if (rules.empty())
-    rules = brokenRules(answer.result);
-  if (rules.empty()) {
-    refuse(failure, Diag::no_mesh,
-           "no plan of " + std::to_string(gpus) + " GPUs obeys " +
-               answer.constraints +
-               ", and dropping any one of them is not enough");
-    return failure;
-  }
+  const std::vector<Violation> &rules =
+      against.common.empty() ? against.fewest : against.common;
   refuse(failure, Diag::no_plan_is_legal, "no plan is legal" + under + ":");
-  const bool unsupported =
-      common.empty()
-          ? std::any_of(answer.result.rejected.begin(),
-                        answer.result.rejected.end(),
-                        [](const RejectedFamily &family) {
-                          return worstKind(family.violations) ==
-                                 FailureKind::Unsupported;
-                        })
-          : worstKind(common) == FailureKind::Unsupported;
-  if (unsupported)
+  if (worstKind(rules) == FailureKind::Unsupported)
     failure.kind = FailureKind::Unsupported; // a valid one exists
-  failure.messages.insert(failure.messages.end(), rules.begin(), rules.end());
+  for (const Violation &violation : rules)
+    failure.messages.emplace_back(violation.id, violation.message);
   return failure;
 }
 
