@@ -10,7 +10,7 @@ namespace {
 // Somebody waits: a few hundredths of a second, up to tenths where layers have
 // experts.
 constexpr size_t kParts = 256;  ///< looked at, for
-constexpr size_t kThrifty = 32; ///< plans that fit, of which
+constexpr size_t kThrifty = 96; ///< plans that fit, of which
 constexpr size_t kBest = 3;     ///< are improved by plans of
 constexpr size_t kStates = 8;   ///< states
 
