@@ -21,6 +21,7 @@
 #include "compiler/Codegen/ModuleEmitter.h"
 #include "compiler/Codegen/Object.h"
 #include "compiler/Driver/Artifact.h"
+#include "compiler/Files/ReadText.h"
 #include "compiler/Import/BuildModel.h"
 #include "compiler/Pipelines/Pipelines.h"
 #include "cost_model/plan/PlanJson.h"
@@ -147,7 +148,7 @@ bool Mutation::prepare(const std::string &modelPath,
                        const std::string &planPath) {
   std::string text;
   cost::Plan plan;
-  if (!readFile(planPath, text, failure) ||
+  if (!readText(planPath, text, failure) ||
       !cost::readPlan(text, planPath, plan, failure) ||
       !importModel(modelPath, plan.sequence, context, module, failure))
     return false;
