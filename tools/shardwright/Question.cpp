@@ -158,7 +158,7 @@ void SearchFlags::add(CLI::App &command) {
   command
       .add_option("--threads", threads,
                   "Threads of the search; the answer does not depend on them "
-                  "(default: one a core)")
+                  "(default: one a core, at most 3)")
       ->check(CLI::Range(1, 256))
       ->group("Search");
   command
