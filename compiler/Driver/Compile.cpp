@@ -27,6 +27,46 @@ using namespace mlir;
 
 namespace shardwright {
 
+namespace {
+
+constexpr const char *kRoutedExperts = "routed experts";
+
+/// How far the IR has to be lowered.
+IrPhase lastPhase(Emit emit) {
+  switch (emit) {
+  case Emit::Model:
+    return IrPhase::Differentiated;
+  case Emit::Plan:
+    return IrPhase::Planned;
+  case Emit::Spmd:
+    return IrPhase::Allocated;
+  case Emit::Rt:
+  case Emit::Llvm:
+  case Emit::Ptx:
+  case Emit::Object:
+  case Emit::Executable:
+    return IrPhase::Lowered;
+  }
+  return IrPhase::Lowered;
+}
+
+bool refuseYet(const std::string &where, const std::string &what,
+               cost::Failure &failure) {
+  return cost::refuse(failure, cost::Diag::not_compiled_yet,
+                      where + ": valid, but " + what +
+                          " cannot be compiled yet; inspect, plan and predict "
+                          "work");
+}
+
+} // namespace
+
+bool checkModelCompiles(const std::string &modelPath,
+                        const cost::Program &program, Emit emit,
+                        cost::Failure &failure) {
+  return program.experts == 0 || lastPhase(emit) == IrPhase::Differentiated ||
+         refuseYet(modelPath, kRoutedExperts, failure);
+}
+
 static constexpr std::pair<Emit, std::string_view> kEmits[] = {
     {Emit::Model, "model"},     {Emit::Plan, "plan"},
     {Emit::Spmd, "spmd"},       {Emit::Rt, "rt"},
@@ -47,25 +87,6 @@ bool emitNamed(std::string_view text, Emit &emit) {
       return true;
     }
   return false;
-}
-
-/// How far the IR has to be lowered.
-static IrPhase lastPhase(Emit emit) {
-  switch (emit) {
-  case Emit::Model:
-    return IrPhase::Differentiated;
-  case Emit::Plan:
-    return IrPhase::Planned;
-  case Emit::Spmd:
-    return IrPhase::Allocated;
-  case Emit::Rt:
-  case Emit::Llvm:
-  case Emit::Ptx:
-  case Emit::Object:
-  case Emit::Executable:
-    return IrPhase::Lowered;
-  }
-  return IrPhase::Lowered;
 }
 
 namespace {
@@ -262,9 +283,7 @@ bool Compilation::checkAgainstModel() {
 /// Plans and ops that are priced but cannot be lowered yet.
 bool Compilation::checkCompiled(const cost::Program &program) {
   const auto notYet = [&](const std::string &where, const std::string &what) {
-    refuse(cost::Diag::not_compiled_yet,
-           where + ": valid, but " + what +
-               " cannot be compiled yet; inspect, plan and predict work");
+    refuseYet(where, what, failure);
   };
   const std::string parallel = planName + "#/parallel/";
   if (plan.schedule != cost::ScheduleKind::GPipe &&
@@ -272,6 +291,14 @@ bool Compilation::checkCompiled(const cost::Program &program) {
     notYet(planName + "#/schedule/kind",
            "schedules other than gpipe and 1f1b (this is '" +
                std::string(cost::name(plan.schedule)) + "')");
+  // The order of work is written out: 15 s and 0.9 GB for a million.
+  constexpr int64_t mostMicrobatches = 1 << 20;
+  if (plan.microbatches() > mostMicrobatches / plan.pp)
+    notYet(planName + "#/batch/global",
+           "more than " + std::to_string(mostMicrobatches / plan.pp) +
+               " microbatches a step on " + std::to_string(plan.pp) +
+               " stages (these are " + std::to_string(plan.microbatches()) +
+               ")");
   if (plan.zero > 1 || plan.zeroRanks > 0)
     notYet(parallel + "zero",
            "anything but ZeRO 0 and 1 over all data ranks");
@@ -291,7 +318,7 @@ bool Compilation::checkCompiled(const cost::Program &program) {
       parts.emplace_back(part);
   };
   if (program.experts > 0)
-    add("routed experts");
+    add(kRoutedExperts);
   module->walk([&](Operation *op) {
     if (isa<model::LatentAttentionOp>(op))
       add("latent attention");

@@ -3,6 +3,7 @@
 #define SHARDWRIGHT_COMPILER_DRIVER_COMPILE_H
 
 #include "cost_model/base/Failure.h"
+#include "cost_model/program/Program.h"
 
 #include <string>
 #include <string_view>
@@ -50,6 +51,12 @@ bool compile(const CompileOptions &options, cost::Failure &failure);
 /// `compile` looks at the same.
 bool checkTargetFlags(const CompileOptions &options, const std::string &cluster,
                       cost::Failure &failure);
+
+/// Whether some plan of a model can be compiled as far as `emit` asks, which can
+/// be said before there is one; `compile` looks at the same.
+bool checkModelCompiles(const std::string &modelPath,
+                        const cost::Program &program, Emit emit,
+                        cost::Failure &failure);
 
 /// The same for artifacts other than executables, into a string.
 bool compileToText(const CompileOptions &options, std::string &artifact,

@@ -43,6 +43,8 @@ public:
       getOperation().emitError()
           << "cannot write '" << path << "': " << error.message();
       stream.clear_error();
+      if (llvm::sys::fs::is_regular_file(path))
+        llvm::sys::fs::remove(path); // half written
       return signalPassFailure();
     }
     markAllAnalysesPreserved();

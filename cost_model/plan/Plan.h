@@ -196,6 +196,11 @@ std::vector<MeshAxis> meshOf(const Plan &plan);
 /// divide one another in a chain.
 bool degreesNest(const Plan &plan);
 
+/// Largest degrees and microbatch of a plan: a product of four degrees, and
+/// copies of tokens, are numbers of 63 bits.
+inline constexpr int64_t maxDegree = 1 << 15, maxDataRanks = 1 << 17,
+                         maxMicroBatch = 1 << 20;
+
 /// A degree of the plan; Edp is dp * cp * tp / (ep * etp).
 enum class Degree { Pp, Dp, Cp, Tp, Edp, Ep, Etp };
 std::string_view name(Degree degree);

@@ -13,9 +13,7 @@ constexpr const char *planSchema = "shardwright.plan/1";
 
 // Upper ends of what a file may say: far above any machine, and small enough
 // that the products formed of them stay in int64.
-constexpr int64_t maxDegree = 1 << 15;
 constexpr int64_t maxBatch = int64_t(1) << 31;
-constexpr int64_t maxMicroBatch = 1 << 20;
 constexpr int64_t maxSequence = int64_t(1) << 31;
 constexpr int64_t maxLayers = 1 << 20;
 
@@ -93,7 +91,7 @@ MeshOrder orderOf(const std::vector<MeshAxis> &mesh) {
 }
 
 void readParallel(JsonObject parallel, Plan &plan) {
-  plan.dp = parallel.integer("dp", 1, maxDegree);
+  plan.dp = parallel.integer("dp", 1, maxDataRanks);
   plan.tp = parallel.integer("tp", 1, maxDegree);
   plan.pp = parallel.integer("pp", 1, maxDegree);
   plan.cp = parallel.integer("cp", 1, maxDegree);
@@ -184,7 +182,7 @@ Plan planOf(const json &value, const std::string &where, Failure &failure,
   cluster.finish();
   for (JsonObject &axis : root.objects("mesh")) {
     read.mesh.push_back(
-        {axis.string("axis"), axis.integer("size", 1, maxDegree)});
+        {axis.string("axis"), axis.integer("size", 1, maxDataRanks)});
     axis.finish();
   }
   if (read.mesh.size() > maxAxes) { // no degrees need them

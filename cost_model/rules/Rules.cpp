@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 namespace shardwright::cost {
@@ -60,21 +61,24 @@ void checkSequence(Check &check) {
 
 void checkDegrees(Check &check) {
   const Plan &plan = check.plan;
-  const std::pair<const char *, int64_t> degrees[] = {
-      {"dp", plan.dp},
-      {"tp", plan.tp},
-      {"pp", plan.pp},
-      {"cp", plan.cp},
-      {"ep", plan.ep},
-      {"etp", plan.etp},
-      {"kv_replicas", plan.kvReplicas},
-      {"chunks", plan.chunks},
-      {"global batch", plan.globalBatch},
-      {"micro batch", plan.microBatch}};
-  for (const auto &[name, value] : degrees)
+  const auto range = [&](const char *name, int64_t value, int64_t most) {
     if (value < 1)
       check.fail("expected " + std::string(name) + " >= 1, but got " +
                  std::to_string(value));
+    else if (value > most)
+      check.fail("expected " + std::string(name) + " <= " +
+                 std::to_string(most) + ", but got " + std::to_string(value));
+  };
+  range("dp", plan.dp, maxDataRanks);
+  range("tp", plan.tp, maxDegree);
+  range("pp", plan.pp, maxDegree);
+  range("cp", plan.cp, maxDegree);
+  range("ep", plan.ep, maxDegree);
+  range("etp", plan.etp, maxDegree);
+  range("kv_replicas", plan.kvReplicas, maxDegree);
+  range("chunks", plan.chunks, maxDegree);
+  range("global batch", plan.globalBatch, std::numeric_limits<int64_t>::max());
+  range("micro batch", plan.microBatch, maxMicroBatch);
 }
 
 void checkMesh(Check &check) {

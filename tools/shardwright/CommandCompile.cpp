@@ -56,6 +56,9 @@ bool makePlan(const CompileFlags &flags, Streams streams, std::string &text,
     text = canonicalText(plan);
     return true;
   }
+  if (!checkModelCompiles(flags.options.modelPath, question.model.program,
+                          flags.options.emit, failure))
+    return false;
   SearchAnswer found;
   SearchFlags search = flags.search;
   // More is planned, not compiled yet; who asks for it is told so.

@@ -265,7 +265,7 @@ void addInspect(CLI::App &app, Streams streams, ExitCode &exitCode) {
   command
       ->add_option("--sequence", options->sequence,
                    "Tokens of a sequence (default: the config's longest)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 32));
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 24));
   command->add_option("--program", options->programFile,
                       "Write the training step to this file, as the cost model "
                       "reads it (program.json)");

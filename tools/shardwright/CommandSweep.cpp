@@ -248,7 +248,7 @@ void addSweep(CLI::App &app, Streams streams, ExitCode &exitCode) {
   list("--gpus", options->gpus, "Numbers of GPUs, joined by commas")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 18));
   list("--sequence", options->sequences, "Tokens of a sequence")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 31));
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 24));
   list("--global-batch", options->batches,
        "Sequences of a step (default: 16,384 tokens a GPU)")
       ->check(CLI::Range(int64_t(1), int64_t(1) << 31));

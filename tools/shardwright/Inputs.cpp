@@ -184,12 +184,22 @@ bool loadModel(const std::string &path, int64_t sequence, Model &model,
   return true;
 }
 
+namespace {
+
+/// What cannot be asked about, such as a loop of links, is there to be refused.
+bool isThere(const std::string &path) {
+  std::error_code error;
+  return std::filesystem::exists(path, error) || error;
+}
+
+} // namespace
+
 bool loadCluster(const std::string &name, Cluster &cluster, Failure &failure) {
   std::string text, file = name;
   if (const char *shipped = shippedHardware(name)) {
     text = shipped;
     file = name + ".json";
-  } else if (!looksLikePath(name) && !std::filesystem::exists(name)) {
+  } else if (!looksLikePath(name) && !isThere(name)) {
     std::vector<std::string> names = shippedHardwareNames();
     return refuse(failure, Diag::unknown_cluster,
                 "--cluster " + name + ": expected a cluster file or one of " +
@@ -218,7 +228,7 @@ bool loadProfile(const std::string &name, Profile &profile, Failure &failure) {
   if (const char *shipped = shippedProfile(name)) {
     text = shipped;
     file = name + ".json";
-  } else if (!looksLikePath(name) && !std::filesystem::exists(name)) {
+  } else if (!looksLikePath(name) && !isThere(name)) {
     std::vector<std::string> names = shippedProfileNames();
     return refuse(failure, Diag::unknown_profile,
                 "--profile " + name + ": expected a profile file or one of " +

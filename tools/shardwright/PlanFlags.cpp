@@ -192,6 +192,11 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
       complain("--layers " + flags.layers + ": expected one number for each of "
                "the " + std::to_string(stages) + " stages, but got " +
                std::to_string(layers.size()));
+    else if (const int64_t most = *std::max_element(layers.begin(), layers.end());
+             most > program.layers) // sums of larger ones overflow
+      complain("--layers " + flags.layers + ": expected the sum to be the " +
+               std::to_string(program.layers) + " layers of the model, but got " +
+               std::to_string(most) + " on one stage");
     else if (int64_t sum = std::accumulate(layers.begin(), layers.end(),
                                            int64_t(0));
              sum != program.layers)

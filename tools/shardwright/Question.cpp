@@ -98,7 +98,7 @@ void QuestionFlags::add(CLI::App &command, bool clusterRequired, bool ranges) {
   command
       .add_option("--sequence", sequence,
                   "Tokens of a sequence (default: the config's longest)")
-      ->check(CLI::Range(int64_t(1), int64_t(1) << 31))
+      ->check(CLI::Range(int64_t(1), int64_t(1) << 24))
       ->group("Question");
   addMachineless(command);
 }

@@ -256,7 +256,7 @@ TEST_CASE("all errors of a plan are reported at once") {
       "parallel": {"dp": -1}, "stages": {}, "extra": 0})");
   for (const char *message :
        {"#/model: expected an object, but got 3",
-        "#/parallel/dp: expected an integer from 1 to 32768, but got -1",
+        "#/parallel/dp: expected an integer from 1 to 131072, but got -1",
         "#/parallel/tp: expected a value, but the key is missing",
         "#/stages: expected an array, but got {}", "#/extra: unknown key",
         "#/batch: expected a value, but the key is missing"}) {
