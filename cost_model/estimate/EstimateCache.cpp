@@ -60,6 +60,10 @@ Key memoryKeyOf(const Plan &plan, int64_t kind, Recompute policy) {
   return key;
 }
 
+/// Those over which a layer is split.
+constexpr Degree layerDegrees[] = {Degree::Dp,  Degree::Cp, Degree::Tp,
+                                   Degree::Edp, Degree::Ep, Degree::Etp};
+
 /// What encodings depend on: which axes there are, of what they are part, and how
 /// a sequence is split; not how large they are.
 struct Structure {
@@ -68,8 +72,7 @@ struct Structure {
 Structure structureOf(const Plan &plan) {
   Structure structure{1, static_cast<int64_t>(kvReplicaAxes(plan).size())};
   std::array<int64_t, 16> degrees{};
-  for (Degree degree : {Degree::Dp, Degree::Cp, Degree::Tp, Degree::Edp,
-                        Degree::Ep, Degree::Etp})
+  for (Degree degree : layerDegrees)
     for (Axis axis : axesOfDegree(plan, degree))
       degrees[axis] |= int64_t(1) << static_cast<int>(degree);
   for (size_t i = 0; i < plan.mesh.size(); ++i)
@@ -102,7 +105,6 @@ struct Traits {
   /// of these, or a collective reaches over them.
   bool asksRepeats = false;
   bool experts = false;   ///< some op is theirs, or routes to them
-  bool attention = false;
   bool core = false;      ///< LayerPart::Core is not empty
   /// Of the collectives of Moves: kinds of cp that leave the same share times;
   /// `moved` also of what they move, and between whom.
@@ -116,8 +118,7 @@ struct Traits {
 class DegreeMasks {
 public:
   explicit DegreeMasks(const Plan &plan) {
-    for (Degree degree : {Degree::Dp, Degree::Cp, Degree::Tp, Degree::Edp,
-                          Degree::Ep, Degree::Etp})
+    for (Degree degree : layerDegrees)
       degrees.push_back(axesOfDegree(plan, degree));
   }
   int64_t of(const Axes &axes) const {
@@ -141,7 +142,6 @@ void addSteps(const Plan &plan, const Function &function,
   for (const Op &op : function.ops) {
     steps.experts = steps.experts || op.segment == Segment::Experts ||
                     op.segment == Segment::Router;
-    steps.attention = steps.attention || isAttentionCore(op);
   }
   for (LayerPart part : facts.parts)
     steps.core = steps.core || part == LayerPart::Core;

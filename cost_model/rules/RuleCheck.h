@@ -46,18 +46,6 @@ public:
     fail(std::move(message), std::move(texts), "nearest legal");
   }
 
-  /// Of `numbers`, ascending: up to two below `given` and two above it.
-  static std::vector<int64_t> nearby(const std::vector<int64_t> &numbers,
-                                     int64_t given) {
-    const auto below = std::lower_bound(numbers.begin(), numbers.end(), given);
-    const auto above = std::upper_bound(below, numbers.end(), given);
-    std::vector<int64_t> result(
-        below - std::min<std::ptrdiff_t>(2, below - numbers.begin()), below);
-    result.insert(result.end(), above,
-                  above + std::min<std::ptrdiff_t>(2, numbers.end() - above));
-    return result;
-  }
-
   /// `what` of `size` must be a multiple of the degree `name`.
   void divides(std::string_view what, int64_t size, std::string_view degree,
                int64_t value) {

@@ -21,6 +21,17 @@ std::vector<int64_t> divisors(int64_t n) {
   return small;
 }
 
+std::vector<int64_t> nearby(const std::vector<int64_t> &numbers,
+                            int64_t given) {
+  const auto below = std::lower_bound(numbers.begin(), numbers.end(), given);
+  const auto above = std::upper_bound(below, numbers.end(), given);
+  std::vector<int64_t> result(
+      below - std::min<std::ptrdiff_t>(2, below - numbers.begin()), below);
+  result.insert(result.end(), above,
+                above + std::min<std::ptrdiff_t>(2, numbers.end() - above));
+  return result;
+}
+
 namespace {
 
 using Check = RuleCheck;

@@ -59,6 +59,8 @@ FailureKind worstKind(const std::vector<Violation> &violations);
 
 /// Divisors of n >= 1, ascending.
 std::vector<int64_t> divisors(int64_t n);
+/// Of `numbers`, ascending: up to two below `given` and two above it.
+std::vector<int64_t> nearby(const std::vector<int64_t> &numbers, int64_t given);
 
 /// Distinct widths of feed-forward parameters, ascending: of routed experts, or
 /// of all others.

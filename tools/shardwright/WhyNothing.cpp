@@ -90,15 +90,13 @@ std::vector<Violation> rulesOfFixed(const Question &question,
   one.cp = fixed(Field::Cp, 1);
   one.sp = one.tp > 1 && fixed(Field::Sp, options.experts > 0) == 1;
   one.microBatch = fixed(Field::MicroBatch, 1);
-  const int64_t most = int64_t(1) << 20;
-  if (std::max({one.tp, one.pp, one.cp, one.microBatch}) > most ||
+  one.dp = fixed(Field::Dp, 1);
+  if (std::max({one.tp, one.pp, one.cp}) > maxDegree ||
+      one.dp > maxDataRanks || one.microBatch > maxMicroBatch ||
       one.pp > question.model.program.layers)
     return {};
-  one.dp = fixed(Field::Dp, 1);
   Candidate two = one;
   two.dp = fixed(Field::Dp, 2);
-  if (one.dp > most)
-    return {};
   const Program &program = question.model.program;
   return violationsOfAll(program, {planAt(program, question.base, one),
                                    planAt(program, question.base, two)});
@@ -201,10 +199,7 @@ std::string nearestText(Field field, const Range &asked,
                      field == Field::Recompute || field == Field::Offload;
   if (!named) {
     const int64_t at = asked.least != Range().least ? asked.least : asked.most;
-    const auto above = std::upper_bound(shown.begin(), shown.end(), at);
-    const auto from = above - std::min<ptrdiff_t>(2, above - shown.begin());
-    const auto to = above + std::min<ptrdiff_t>(2, shown.end() - above);
-    shown = std::vector<int64_t>(from, to);
+    shown = nearby(shown, at);
   }
   return wordsOf(shown, [&](int64_t value) { return valueText(field, value); });
 }
