@@ -193,6 +193,42 @@ TEST_CASE("wrong arguments end the job with one message") {
                "expected the comm part of the arena to hold 2000 bytes");
 }
 
+TEST_CASE("ranks that fail at the same moment agree on one of them") {
+  // Processes share no memory: they tell one another afterwards, in a new job.
+  constexpr int64_t tick = 20'000'000;
+  for (int time = 0; time < 10; ++time) {
+    std::atomic<int> reporting{0};
+    const JobResult result =
+        failingOnMesh({{"dp", maxRanks()}}, 5, [&](sw_rt_context &context) {
+          if (sw_rt_status status = sw_rt_barrier(&context))
+            return status;
+          auto now = [] {
+            return std::chrono::system_clock::now().time_since_epoch().count();
+          };
+          const int64_t moment = (now() / tick + 1) * tick;
+          while (now() < moment)
+            ;
+          const sw_rt_status status =
+              context.fail(SW_RT_INVALID_ARGUMENT,
+                           "of rank " + std::to_string(context.rank()));
+          reporting += status == SW_RT_INVALID_ARGUMENT;
+          return status;
+        });
+    checkMessage(result, "of rank ");
+    if (!onProcesses()) {
+      CHECK(reporting == 1);
+      continue;
+    }
+    onMesh({{"dp", maxRanks()}}, [&](sw_rt_context &context, Checker &check) {
+      Buffer<float> count(context, {static_cast<float>(reporting)});
+      check.equal(sw_rt_all_reduce(&context, 1, SW_RT_F32, SW_RT_SUM,
+                                   count.data(), count.data(), 1),
+                  SW_RT_OK, "status");
+      check.equal(static_cast<int64_t>(count.read()[0]), 1, "ranks that report");
+    });
+  }
+}
+
 TEST_CASE("a poisoned context refuses everything") {
   failingOnMesh({{"tp", 2}}, 0.2, [&](sw_rt_context &context) {
     if (context.rank() == 1) {

@@ -59,6 +59,11 @@ struct LinkModel {
   bool active() const { return latencySeconds > 0 || bytesPerSecond > 0; }
 };
 
+/// How long a process that ends the job listens for a lower rank that did so at
+/// the same moment. Longer than a message takes between busy hosts; if it is
+/// not enough, the job ends all the same, with two messages.
+constexpr std::chrono::milliseconds crossing{100};
+
 class Transport {
 public:
   Transport(int rank, int size, LinkModel link)
@@ -86,7 +91,8 @@ public:
   /// Whether a message of `peer` is here.
   virtual bool arrived(int peer) = 0;
 
-  /// Ends the job for every rank. Returns true if this rank was the first; the
+  /// Ends the job for every rank. Returns true if this rank was the first, or
+  /// the lowest of those that did so before they heard of one another; the
   /// message that counts is poisonMessage().
   virtual bool poison(const std::string &message) = 0;
   virtual std::string poisonMessage() = 0;

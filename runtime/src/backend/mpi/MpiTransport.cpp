@@ -17,8 +17,7 @@ MpiTransport::MpiTransport(const MpiLibrary &mpi, int rank, int size,
   mpi.Comm_dup(mpi.world, &communicator);
   incoming.resize(static_cast<size_t>(size));
   poisonIn.resize(poisonBytes);
-  mpi.Irecv(poisonIn.data(), poisonBytes, mpi.byte, MPI_ANY_SOURCE, PoisonTag,
-            communicator, &poisonRequest);
+  awaitPoison();
 }
 
 MpiTransport::~MpiTransport() {
@@ -68,16 +67,26 @@ void MpiTransport::giveUp(MPI_Request &request) {
     sched_yield();
 }
 
-bool MpiTransport::isPoisoned() {
-  if (poisonedFlag)
-    return true;
-  if (!test(poisonRequest))
-    return false;
+void MpiTransport::awaitPoison() {
+  mpi.Irecv(poisonIn.data(), poisonBytes, mpi.byte, MPI_ANY_SOURCE, PoisonTag,
+            communicator, &poisonRequest);
+}
+
+int MpiTransport::takePoison(std::string &text) {
+  if (poisonRequest == mpi.requestNull || !test(poisonRequest))
+    return -1;
   poisonRequest = mpi.requestNull;
   poisonIn.back() = 0;
-  message = poisonIn.data();
-  poisonedFlag = true;
-  return true;
+  int32_t from = 0;
+  std::memcpy(&from, poisonIn.data(), sizeof(from));
+  text = poisonIn.data() + sizeof(from);
+  return from;
+}
+
+bool MpiTransport::isPoisoned() {
+  if (!poisonedFlag)
+    poisonedFlag = takePoison(message) >= 0;
+  return poisonedFlag;
 }
 
 template <typename Done>
@@ -236,7 +245,10 @@ bool MpiTransport::poison(const std::string &text) {
     return false;
   poisonedFlag = true;
   message = text;
-  poisonOut.assign(text.begin(), text.end());
+  const int32_t sender = getRank();
+  poisonOut.resize(sizeof(sender));
+  std::memcpy(poisonOut.data(), &sender, sizeof(sender));
+  poisonOut.insert(poisonOut.end(), text.begin(), text.end());
   poisonOut.resize(std::min<size_t>(poisonOut.size(), poisonBytes - 1));
   poisonOut.push_back(0);
   for (int peer = 0; peer < getSize(); ++peer) {
@@ -247,9 +259,21 @@ bool MpiTransport::poison(const std::string &text) {
               peer, PoisonTag, communicator, &poisonSends.back());
   }
   // Short messages leave at once; a little progress helps those that do not.
-  for (int i = 0; i < 100; ++i)
+  const Deadline until = Clock::now() + crossing;
+  for (int i = 0; i < 100 || (getRank() > 0 && Clock::now() < until); ++i) {
     for (MPI_Request &request : poisonSends)
       test(request);
+    std::string other;
+    const int from = takePoison(other);
+    if (from >= 0 && from < getRank()) {
+      message = other;
+      return false;
+    }
+    if (from >= 0)
+      awaitPoison();
+    else
+      sched_yield();
+  }
   return true;
 }
 

@@ -55,6 +55,9 @@ private:
   };
 
   bool test(MPI_Request &request);
+  void awaitPoison();
+  /// The rank whose poison has come, and its `text`; -1 if none has.
+  int takePoison(std::string &text);
   /// Cancels a receive.
   void giveUp(MPI_Request &request);
   /// Tests until done() holds, yielding; looks for poison between.

@@ -71,45 +71,69 @@ void SocketTransport::learnLoss(int rank) {
     reportsLoss = reportsLoss && peers[static_cast<size_t>(lower)].isLost;
 }
 
-void SocketTransport::listen(int rank) {
-  if (poisoned)
-    return;
+bool SocketTransport::hear(int rank) {
   Peer &peer = peers[static_cast<size_t>(rank)];
   char buffer[4096];
   for (;;) {
     const ssize_t got = recv(peer.control, buffer, sizeof(buffer), 0);
-    if (got > 0) {
+    if (got > 0)
       peer.heard.append(buffer, static_cast<size_t>(got));
-      continue;
-    }
-    if (got < 0 && wouldBlock())
-      break;
-    if (peer.heard.empty() || peer.heard[0] == poisonKind) {
-      // A poison that was cut off says as much as none.
-      if (!peer.saidFarewell && !poisoned && peer.heard.size() < poisonHead)
-        return lost(rank);
-    }
-    peer.saidFarewell = true;
-    break;
+    else
+      return got < 0 && wouldBlock();
   }
-  if (peer.heard.empty())
-    return;
-  if (peer.heard[0] == farewell) {
-    peer.saidFarewell = true;
-    return;
-  }
-  if (peer.heard.size() < poisonHead || poisoned)
-    return;
-  int32_t gone = -1;
+}
+
+bool SocketTransport::takePoison(const Peer &peer, int &gone) {
+  if (peer.heard.size() < poisonHead || peer.heard[0] != poisonKind)
+    return false;
+  int32_t rank = -1;
   uint32_t length = 0;
-  std::memcpy(&gone, peer.heard.data() + 1, sizeof(gone));
-  std::memcpy(&length, peer.heard.data() + 1 + sizeof(gone), sizeof(length));
+  std::memcpy(&rank, peer.heard.data() + 1, sizeof(rank));
+  std::memcpy(&length, peer.heard.data() + 1 + sizeof(rank), sizeof(length));
   if (peer.heard.size() < poisonHead + length)
-    return;
-  poisoned = true;
+    return false;
+  gone = rank < getSize() ? rank : -1;
   message = peer.heard.substr(poisonHead, length);
-  if (gone >= 0 && gone < getSize())
+  return true;
+}
+
+void SocketTransport::listen(int rank) {
+  if (poisoned)
+    return;
+  Peer &peer = peers[static_cast<size_t>(rank)];
+  if (!hear(rank)) {
+    // A poison that was cut off says as much as none.
+    if ((peer.heard.empty() || peer.heard[0] == poisonKind) &&
+        !peer.saidFarewell && peer.heard.size() < poisonHead)
+      return lost(rank);
+    peer.saidFarewell = true;
+  }
+  if (!peer.heard.empty() && peer.heard[0] == farewell)
+    peer.saidFarewell = true;
+  int gone = -1;
+  poisoned = takePoison(peer, gone);
+  if (gone >= 0)
     learnLoss(gone);
+}
+
+bool SocketTransport::wasCrossed() {
+  const Deadline until = Clock::now() + crossing;
+  for (;;) {
+    bool mayCome = false;
+    for (int rank = 0; rank < getRank(); ++rank) {
+      Peer &peer = peers[static_cast<size_t>(rank)];
+      if (peer.saidFarewell)
+        continue;
+      peer.saidFarewell = !hear(rank);
+      int gone = -1;
+      if (takePoison(peer, gone))
+        return true;
+      mayCome = mayCome || !peer.saidFarewell;
+    }
+    if (!mayCome || Clock::now() >= until)
+      return false;
+    poll(nullptr, 0, 1);
+  }
 }
 
 bool SocketTransport::isPoisoned() {
@@ -137,7 +161,7 @@ bool SocketTransport::end(const std::string &text, int gone) {
   for (Peer &peer : peers)
     if (peer.control >= 0)
       (void)!send(peer.control, packet.data(), packet.size(), MSG_NOSIGNAL);
-  return true;
+  return gone >= 0 || !wasCrossed();
 }
 
 void SocketTransport::post(int rank, const Envelope &envelope, const void *data,

@@ -61,6 +61,14 @@ private:
   void sendMore(Peer &peer);
   void readHeader(int rank);
   void listen(int rank);
+  /// Reads what has come on `rank`'s control connection. Returns false at its
+  /// end.
+  bool hear(int rank);
+  /// Whether a whole poison was heard of `peer`: takes its message. Returns the
+  /// rank whose loss is the reason, -1 for another one.
+  bool takePoison(const Peer &peer, int &gone);
+  /// Whether a lower rank ended the job before it heard that this one did.
+  bool wasCrossed();
   void lost(int rank);
   void learnLoss(int rank);
   /// poison(); `gone` is the rank whose loss is the reason, or -1.
