@@ -233,6 +233,12 @@ void readFalcon(FamilyReader &reader) {
   spec.parallel = parallel || newer;
   const int64_t norms =
       reader.size("num_ln_in_parallel_attn", 2, newer ? 2 : 1);
+  // Without parallel attention nothing reads the key.
+  if (!newer && parallel && norms == 2)
+    reader.unsupported("num_ln_in_parallel_attn",
+                       "expected 1 or null without new_decoder_architecture, "
+                       "but got 2: FalconForCausalLM then makes two norms and "
+                       "applies a third, which it does not have");
   if (newer && norms == 2) {
     spec.names.attnNorm = "transformer.h.{}.ln_attn";
     spec.names.mlpNorm = "transformer.h.{}.ln_mlp";

@@ -462,3 +462,37 @@ TEST_CASE("many keys that do not matter") {
   CHECK(labels.size() > 30000);
   CHECK(accepted(small("mistral", labels + "}")).hidden == 64);
 }
+
+TEST_CASE("norms of Falcon's parallel attention") {
+  // Two layers of hidden 128 with a norm of 2 * 128 before attention, and one of
+  // its own before the MLP where the class makes one.
+  const auto falcon = [](const std::string &keys) {
+    return R"({"model_type": "falcon", "hidden_size": 128,
+        "num_attention_heads": 4, "num_kv_heads": 2, "num_hidden_layers": 2,
+        "vocab_size": 256)" +
+           keys + "}";
+  };
+  const std::string newer = R"(, "new_decoder_architecture": true)";
+  const std::string one = R"(, "num_ln_in_parallel_attn": 1)";
+  const std::string two = R"(, "num_ln_in_parallel_attn": 2)";
+  const std::string null = R"(, "num_ln_in_parallel_attn": null)";
+  CHECK(total(accepted(falcon(newer))) == total(accepted(falcon(newer + two))));
+  CHECK(total(accepted(falcon(newer + null))) ==
+        total(accepted(falcon(newer + two))));
+  const ModelSpec shared = accepted(falcon(newer + one));
+  CHECK(total(accepted(falcon(newer + two))) - total(shared) == 2 * 2 * 128);
+  CHECK(shared.names.attnNorm == "transformer.h.{}.input_layernorm");
+  CHECK(shared.names.mlpNorm.empty());
+  CHECK(shared.parallel);
+  // The older architecture has one, shared; with two the class makes norms that
+  // its forward pass does not apply. Without parallel attention it is not read.
+  CHECK(total(accepted(falcon(one))) == total(accepted(falcon(null))));
+  CHECK(has(refusal(falcon(two), cost::FailureKind::Unsupported),
+            "#/num_ln_in_parallel_attn: expected 1 or null without "
+            "new_decoder_architecture, but got 2"));
+  const std::string behind = R"(, "parallel_attn": false)";
+  CHECK(total(accepted(falcon(behind + two))) ==
+        total(accepted(falcon(behind))));
+  CHECK(total(accepted(falcon(behind))) - total(accepted(falcon(""))) ==
+        2 * 2 * 128);
+}
