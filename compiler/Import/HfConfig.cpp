@@ -378,14 +378,17 @@ bool readHfConfig(const std::string &path, ModelSpec &spec,
   fs::path file(path);
   if (path.empty())
     return fail("expected a config.json or its folder, but got an empty path");
-  if (fs::is_directory(file, error)) {
+  const bool isFolder = fs::is_directory(file, error);
+  if (isFolder)
     file = configFile(path);
-    if (!fs::exists(file, error))
-      return fail(path + ": expected a folder with a config.json, but it has "
-                         "none");
-  }
-  if (!fs::exists(file, error))
-    return fail(path + ": expected a file or folder, but it does not exist");
+  const bool isThere = fs::exists(file, error);
+  if (error) // may not be asked about
+    return fail(file.string() + ": cannot read: " + error.message());
+  if (!isThere)
+    return fail(path + (isFolder ? ": expected a folder with a config.json, but "
+                                   "it has none"
+                                 : ": expected a file or folder, but it does "
+                                   "not exist"));
   std::string text;
   if (!readText(file.string(), text, failure, maxFileBytes))
     return false;
