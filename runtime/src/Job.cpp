@@ -3,6 +3,7 @@
 #include "runtime/src/backend/host/HostTransport.h"
 #include "runtime/src/compute/Blas.h"
 
+#include <system_error>
 #include <thread>
 
 namespace shardwright::runtime {
@@ -82,8 +83,22 @@ JobResult runOnThreads(const JobOptions &options, const RankFunction &function,
   useBlasOnCallingThread();
   auto job = std::make_shared<ThreadJob>(options, function);
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back(runRank, job, rank);
+  try {
+    for (int rank = 0; rank < ranks; ++rank)
+      threads.emplace_back(runRank, job, rank);
+  } catch (const std::system_error &error) {
+    JobResult result;
+    result.status = SW_RT_OUT_OF_MEMORY;
+    result.message = "expected " + std::to_string(ranks) +
+                     " threads, one a rank, but the system gave " +
+                     std::to_string(threads.size()) + ": " +
+                     error.code().message();
+    for (std::thread &thread : threads) {
+      thread.detach(); // it waits for those that never come
+      result.stuck.push_back(static_cast<int>(result.stuck.size()));
+    }
+    return result;
+  }
 
   auto allDone = [&] {
     for (bool done : job->done)

@@ -146,8 +146,8 @@ def launchers(checks, program):
 
 
 # runtime/cts/TrainTest.cpp provokes the first two: a program for a device, a damaged
-# arena. The others are named in runtime/cts/FaultsTest.cpp alone: OpenBLAS hangs under a
-# limit of memory that is small enough, and no launcher of MPI comes without its library.
+# arena. A sanitizer takes what few_threads() needs, and no launcher of MPI comes without
+# its library: runtime/cts/FaultsTest.cpp names both.
 ELSEWHERE = {"run_defect", "run_unsupported", "run_memory", "run_no_mpi"}
 
 
@@ -173,10 +173,17 @@ def full_disk(checks, program, trace):
     checks.run("the trace is full", [program, *train, "--trace", trace], USAGE,
                "expected --trace to be a file that can be written, but '%s' is not" % trace)
     # A file system with room for the start of it: said at the end, and nothing is left.
-    limited = ["sh", "-c", 'trap "" XFSZ; ulimit -f 1; exec "$0" "$@"', program]
+    limited = ["sh", "-c", 'ulimit -f 1; exec "$0" "$@"', program]
     checks.run("no room for the trace", [*limited, *train, "--trace", "half.trace"], INPUT,
                "expected to write the trace 'half.trace', but the system refused: File too large",
                begins=True)
+
+
+def few_threads(checks, program, ranks):
+    """Stacks so large that there is no room for one a rank."""
+    limited = ["sh", "-c", 'ulimit -S -s 4194304; ulimit -v 7340032; exec "$0" "$@"', program]
+    checks.run("no thread for a rank", [*limited, "--data", parity.GOLDEN / "corpus.txt"], NO,
+               r"expected %d threads, one a rank, but the system gave \d: .* \[run_memory\]" % ranks)
 
 
 def with_changes(plan, **changes):
@@ -256,6 +263,8 @@ def main():
     has_mpi = shutil.which("mpirun.openmpi") is not None
     program_faults(checks, program, parity.ranks_of(plan), plan["batch"]["sequence"], has_mpi)
     full_disk(checks, program, "/dev/full")
+    if not arguments.sanitize:  # which takes all addresses
+        few_threads(checks, program, parity.ranks_of(plan))
     numbers(checks, program)
     launchers(checks, program)
     catalogue(checks, model.shardwright)

@@ -1,6 +1,8 @@
 //===- WorkerPool.cpp - The threads that one rank computes with -----------===//
 #include "runtime/src/compute/WorkerPool.h"
 
+#include <system_error>
+
 namespace shardwright::runtime {
 namespace {
 
@@ -23,8 +25,12 @@ WorkerPool::~WorkerPool() { stop(); }
 
 void WorkerPool::resize(int threads) {
   stop();
-  for (int worker = 1; worker < threads; ++worker)
-    helpers.emplace_back([this, worker] { help(worker); });
+  helpers.reserve(static_cast<size_t>(std::max(threads, 1)));
+  try {
+    for (int worker = 1; worker < threads; ++worker)
+      helpers.emplace_back([this, worker] { help(worker); });
+  } catch (const std::system_error &) { // as many as the system gives
+  }
 }
 
 void WorkerPool::stop() {

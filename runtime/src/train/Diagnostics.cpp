@@ -13,6 +13,21 @@ ExitCode exitCodeOf(Diag id) {
   return ExitBug;
 }
 
+namespace {
+
+/// Of a long line both ends, so that people see what was wanted and where; files
+/// may say anything, and are quoted.
+std::string cut(const std::string &text) {
+  constexpr size_t longest = 1000, begin = 750, end = 200;
+  if (text.size() <= longest)
+    return text;
+  return text.substr(0, begin) + " ... (" +
+         std::to_string(text.size() - begin - end) + " bytes left out) ... " +
+         text.substr(text.size() - end);
+}
+
+} // namespace
+
 std::string errorLine(Diag id, const std::string &message) {
   const char *name = "";
   switch (id) {
@@ -22,7 +37,7 @@ std::string errorLine(Diag id, const std::string &message) {
     break;
 #include "runtime/src/train/Diagnostics.def"
   }
-  return "error: " + message + " [" + name + "]";
+  return "error: " + cut(message) + " [" + name + "]";
 }
 
 Diag diagOf(sw_rt_status status) {

@@ -6,8 +6,10 @@
 #include "runtime/src/train/OutputFile.h"
 #include "runtime/src/train/Report.h"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <thread>
 
 namespace shardwright::runtime {
@@ -397,7 +399,15 @@ int run(const sw_rt_program &program, int argc, char **argv) {
 
 extern "C" int sw_rt_main(const sw_rt_program *program, int argc, char **argv) {
   using namespace shardwright::runtime;
-  const int code = run(*program, argc, argv);
+  // A write beyond `ulimit -f` is refused, and said, instead of ending us.
+  std::signal(SIGXFSZ, SIG_IGN);
+  int code = ExitBug;
+  try {
+    code = run(*program, argc, argv);
+  } catch (const std::bad_alloc &) {
+    code = complain({Diag::run_memory, "expected memory for the program to "
+                                       "suffice, but an allocation failed"});
+  }
   // Steps that nobody can read are no success.
   if (code == ExitOk && (std::fflush(stdout) != 0 || std::ferror(stdout))) {
     std::fprintf(stderr, "%s\n",

@@ -120,28 +120,32 @@ std::string systemFailure(const std::string &wanted, const std::string &path) {
 class UnfinishedFile {
 public:
   ~UnfinishedFile() {
+    if (!path.empty())
+      unlink(path.c_str()); // whose name it keeps to the end, it failed
     if (file >= 0)
       close(file);
   }
+  void finished() { path.clear(); }
 
   /// Makes it with its header and all its space; what was refused, or nothing.
-  std::string create(const std::string &what, const std::string &path,
+  std::string create(const std::string &what, const std::string &name,
                      const std::string &header, int64_t bytes) {
     for (bool isAlone = false; !isAlone;) {
       if (file >= 0)
         close(file);
-      file = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+      file = open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
       if (file < 0)
-        return systemFailure("to write the " + what, path);
+        return systemFailure("to write the " + what, name);
       // File systems without locks leave it to the user.
       if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return "expected to write the " + what + " '" + path +
+        return "expected to write the " + what + " '" + name +
                "' alone, but another program is writing it";
       // The one that held the lock may have given the file its name since.
       struct stat mine {}, named {};
-      isAlone = fstat(file, &mine) == 0 && stat(path.c_str(), &named) == 0 &&
+      isAlone = fstat(file, &mine) == 0 && stat(name.c_str(), &named) == 0 &&
                 mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
     }
+    path = name;
     // With its space reserved, a full disk shows here and not in a mapped
     // write.
     const auto length = static_cast<off_t>(header.size()) + bytes;
@@ -150,16 +154,17 @@ public:
       error = posix_fallocate(file, 0, length);
     if (error) {
       errno = error;
-      return systemFailure("space for the " + what, path);
+      return systemFailure("space for the " + what, name);
     }
     if (pwrite(file, header.data(), header.size(), 0) !=
         static_cast<ssize_t>(header.size()))
-      return systemFailure("to write the header of", path);
+      return systemFailure("to write the header of", name);
     return {};
   }
 
 private:
   int file = -1;
+  std::string path; ///< while it is ours and unfinished
 };
 
 /// Gives the finished file its name, on disk too: a crash behind it leaves this
@@ -211,10 +216,13 @@ writeTensors(sw_rt_context &context, const FileTensors &tensors,
   munmap(map, length);
   if (status == SW_RT_OK)
     status = sw_rt_barrier(&context);
-  if (status == SW_RT_OK && context.rank() == 0 &&
-      !nameFile(unfinished, target))
-    status =
-        context.fail(SW_RT_IO, systemFailure("to name the " + what, path));
+  if (status == SW_RT_OK && context.rank() == 0) {
+    if (nameFile(unfinished, target))
+      mine.finished();
+    else
+      status =
+          context.fail(SW_RT_IO, systemFailure("to name the " + what, path));
+  }
   return status;
 }
 
@@ -274,9 +282,12 @@ bool TensorReader::open(const std::string &path, std::string &why) {
   };
   void *at = size < 8 ? MAP_FAILED
                       : mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  if (size >= 8 && at == MAP_FAILED)
+    why = systemFailure("to map", path);
   close(file);
   if (at == MAP_FAILED)
-    return refuse("it has " + std::to_string(size) + " bytes");
+    return size >= 8 ? false
+                     : refuse("it has " + std::to_string(size) + " bytes");
   map = at;
   mapped = size;
   const char *bytes = static_cast<const char *>(map);
