@@ -15,6 +15,7 @@ import json
 import math
 import os
 import pathlib
+import resource
 import signal
 import struct
 import subprocess
@@ -199,6 +200,8 @@ def refused(runs):
              ("half of one", good[:len(good) // 2], 4, "does not lie in it"),
              ("a dump", (runs.work / "dump.safetensors").read_bytes(), 4, "its format is ''"),
              ("another sequence length", packed(other), 4, "sequence"),
+             ("30 kB of a format", packed(dict(text, __metadata__={"format": "x" * 30000})), 4,
+              "xxx ... ("),
              ("a tensor missing", built(less), 4, "has no 'm:lm_head.weight'"),
              ("tensors in one place", packed(twice), 4,
               "'m:lm_head.weight' and 'v:lm_head.weight' share bytes of it"),
@@ -240,6 +243,16 @@ def refused(runs):
             capture_output=True, text=True)
         runs.expect("other data %s" % (flags or "refused"), done.returncode == code and
                     words in done.stderr and bool(done.stdout) == (code == 0), done.stderr)
+    anonymous = runs.work / "anonymous.ckpt"
+    anonymous.write_bytes(packed(dict(text, __metadata__={
+        key: value for key, value in text["__metadata__"].items() if key != "data"})))
+    for flags, code, words in (([], 4, "that says what data it was trained on, but it does not"),
+                               (["--other-data"], 0, "")):
+        done = subprocess.run([str(word) for word in [
+            program, "--steps", STEPS, "--load", anonymous, *runs.model.training, *flags]],
+            capture_output=True, text=True)
+        runs.expect("data that nobody named %s" % (flags or "refused"), done.returncode == code and
+                    words in done.stderr and bool(done.stdout) == (code == 0), done.stderr)
     runs.expect("refused: another seed", seed.returncode == 4 and "of seed 8" in seed.stderr,
                 seed.stderr)
 
@@ -248,10 +261,11 @@ def places(runs):
     """What --save may be: a file that nobody else writes, or a link to one."""
     program, _ = runs.program(dp=2, zero=1)
 
-    def save(path, flag="--save"):
+    def save(path, flag="--save", limit=resource.RLIM_INFINITY):
         done = subprocess.run([str(word) for word in [
             program, "--steps", 1, flag, path, *runs.model.training]],
-            capture_output=True, text=True, timeout=120)
+            capture_output=True, text=True, timeout=120, preexec_fn=lambda:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
         return done.returncode, done.stderr
 
     pipe = runs.work / "pipe"
@@ -281,6 +295,13 @@ def places(runs):
                     code, words)
     code, words = save(link)
     runs.expect("what a killed program left is no obstacle", code == 0, code, words)
+    # No room: what was there stays, and nothing is left beside it.
+    before, names = target.read_bytes(), sorted(os.listdir(runs.work))
+    for flag in ("--save", "--dump"):
+        code, words = save(link, flag, limit=len(before) // 2)
+        runs.expect("%s without room leaves all as it was" % flag, code == 4 and
+                    target.read_bytes() == before and sorted(os.listdir(runs.work)) == names and
+                    "File too large" in words and words.count("\n") == 1, code, words)
 
 
 def main():

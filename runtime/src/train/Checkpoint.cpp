@@ -63,9 +63,13 @@ bool Checkpoint::open(const std::string &path, const sw_rt_program &program,
     return refuse("of some steps, but its step is '" + text + "'");
   for (const auto &[key, value] : factsOf(program, options, data, step))
     if (key == dataKey) {
-      // Those of older versions do not say.
-      if (fact(key).empty() || fact(key) == value || options.otherData)
+      if (fact(key) == value || options.otherData)
         continue;
+      if (fact(key).empty())
+        return refuse("that says what data it was trained on, but it does not, "
+                      "so nobody can tell whether '" +
+                      data.getPath() + "' is that; --other-data goes on with "
+                                       "it");
       why = "expected --data to be what '" + path + "' was trained on (" +
             fact(key) + "), but '" + data.getPath() + "' is other data (" +
             value + "); --other-data goes on with it";
