@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -110,6 +111,16 @@ inline bool parseStrictly(std::string_view text, const std::string &file,
   return true;
 }
 
+/// What a figure of a machine is counted in, the ends of what any machine may
+/// have, far on either side of all that there are, and the unit of data sheets
+/// that people write instead.
+struct Unit {
+  std::string_view name; ///< "bytes a second"
+  double least, most;
+  std::string_view other; ///< "GB/s"
+  double otherIn;         ///< of the unit in one of the other: 1e9
+};
+
 /// One object, read key by key; `finish` reports the keys nobody asked for.
 class JsonObject {
 public:
@@ -176,6 +187,33 @@ public:
     else
       return value.get<double>();
     return least;
+  }
+  /// A figure in `unit`; with `orZero` 0 stands for none.
+  double figure(const std::string &key, const Unit &unit, bool orZero = false) {
+    const nlohmann::json &value = at(key);
+    if (!value.is_number())
+      return number(key, unit.least); // says so
+    const double got = value.get<double>();
+    const auto isPlausible = [&](double figure) {
+      return figure >= unit.least && figure <= unit.most;
+    };
+    if (isPlausible(got) || (orZero && got == 0))
+      return got;
+    const auto text = [](double number) {
+      std::ostringstream stream;
+      stream << number;
+      return stream.str();
+    };
+    complain("/" + key,
+             "expected " + std::string(orZero ? "0 or " : "") +
+                 std::string(unit.name) + " from " + text(unit.least) + " to " +
+                 text(unit.most) + ", but got " + shown(value) +
+                 (isPlausible(got * unit.otherIn)
+                      ? ", which would be " + text(got * unit.otherIn) +
+                            " if it were " + std::string(unit.other)
+                      : ""),
+             got < 0 ? Diag::out_of_range : Diag::wrong_unit);
+    return unit.least;
   }
   /// A number in (0, 1].
   double fraction(const std::string &key) {

@@ -177,8 +177,7 @@ double nodeRate(const CollectiveFabric &fabric, const Placement &at) {
   if (at.perNode > 1 && at.perNode <= at.reach &&
       at.reach <= fabric.switchRanks)
     return fabric.switchBandwidth.count() / kGiga;
-  return static_cast<double>(fabric.ringChannels) *
-         fabric.channelBandwidth.count() / kGiga;
+  return ringRate(fabric).count() / kGiga;
 }
 
 // All-to-all inside a node of NVLink: share of a link's rate that large

@@ -128,6 +128,11 @@ struct CollectiveFabric {
   Seconds p2pLatency;      ///< of one send and receive, between nodes
 };
 
+/// Of all channels of a ring inside a node.
+constexpr BytesPerSecond ringRate(const CollectiveFabric &fabric) {
+  return static_cast<double>(fabric.ringChannels) * fabric.channelBandwidth;
+}
+
 /// The host's memory, to which the optimizer may move; rates and bytes of one
 /// device's share.
 struct HostMemory {

@@ -1,6 +1,9 @@
 //===- HardwareJson.cpp - Reads shardwright.cluster/1 ---------------------===//
 #include "cost_model/hardware/Hardware.h"
+#include "cost_model/base/Format.h"
 #include "cost_model/base/JsonReader.h"
+
+#include <cmath>
 
 namespace shardwright::cost {
 namespace {
@@ -15,6 +18,30 @@ constexpr AttentionVariant kVariants[] = {
     AttentionVariant::Flash1, AttentionVariant::Flash2,
     AttentionVariant::Flash3, AttentionVariant::Host};
 
+// Ends a thousand times and more beyond any machine, that of a desk or of 2030.
+constexpr Unit kRate{"bytes a second", 1e7, 1e15, "GB/s", 1e9};
+constexpr Unit kBytes{"bytes", 1e6, 1e15, "GB", 1e9};
+constexpr Unit kMessage{"bytes", 1e3, 1e12, "MB", 1e6};
+constexpr Unit kFlops{"FLOP a second", 1e9, 1e18, "TFLOP/s", 1e12};
+constexpr Unit kLatency{"seconds", 0, 0.1, "microseconds", 1e-6};
+
+BytesPerSecond bandwidth(JsonObject &object, const std::string &key,
+                         bool orZero = false) {
+  return BytesPerSecond(object.figure(key, kRate, orZero));
+}
+
+Bytes bytes(JsonObject &object, const std::string &key) {
+  const double count = object.figure(key, kBytes);
+  if (count != std::floor(count))
+    object.complain("/" + key, "expected whole bytes, but got " +
+                                   nlohmann::json(count).dump());
+  return Bytes(static_cast<int64_t>(count));
+}
+
+Seconds latency(JsonObject &object, const std::string &key) {
+  return Seconds(object.figure(key, kLatency));
+}
+
 void readDevice(JsonObject object, Device &device) {
   device.name = object.string("name");
   device.computeUnits = object.integer("compute_units", 1);
@@ -22,31 +49,25 @@ void readDevice(JsonObject object, Device &device) {
     JsonObject peak = object.child("peak_flops_per_second");
     for (DType dtype : kPeakTypes) {
       const std::string key(name(dtype));
-      const double value = peak.number(key);
-      if (value > 0 && value < 1)
-        peak.complain("/" + key, "expected 0 or a number >= 1, but got " +
-                                     nlohmann::json(value).dump());
-      device.peak[static_cast<size_t>(dtype)] = FlopsPerSecond(value);
+      device.peak[static_cast<size_t>(dtype)] =
+          FlopsPerSecond(peak.figure(key, kFlops, /*orZero=*/true));
     }
     peak.source();
     peak.finish();
   }
   {
     JsonObject memory = object.child("memory");
-    device.memoryBandwidth =
-        BytesPerSecond(memory.number("bytes_per_second", 1));
-    device.capacity = Bytes(memory.integer("capacity_bytes", 1));
-    device.usable = Bytes(memory.integer("usable_bytes", 1));
-    if (device.usable > device.capacity)
-      memory.complain("/usable_bytes", "expected at most capacity_bytes");
+    device.memoryBandwidth = bandwidth(memory, "bytes_per_second");
+    device.capacity = bytes(memory, "capacity_bytes");
+    device.usable = bytes(memory, "usable_bytes");
     memory.source();
     memory.finish();
   }
   {
-    JsonObject latency = object.child("kernel_latency");
-    device.kernelLatency = Seconds(latency.number("seconds"));
-    latency.source();
-    latency.finish();
+    JsonObject kernel = object.child("kernel_latency");
+    device.kernelLatency = latency(kernel, "seconds");
+    kernel.source();
+    kernel.finish();
   }
   {
     JsonObject variation = object.child("speed_variation");
@@ -154,19 +175,15 @@ void readFabric(JsonObject object, CollectiveFabric &fabric) {
     if (object.has("switch")) {
       JsonObject behind = object.child("switch");
       fabric.switchRanks = behind.integer("ranks", 2);
-      fabric.switchBandwidth =
-          BytesPerSecond(behind.number("bytes_per_second", 1));
+      fabric.switchBandwidth = bandwidth(behind, "bytes_per_second");
       behind.finish();
     }
     fabric.ringChannels = object.integer("ring_channels", 1);
-    fabric.channelBandwidth =
-        BytesPerSecond(object.number("channel_bytes_per_second", 1));
+    fabric.channelBandwidth = bandwidth(object, "channel_bytes_per_second");
     fabric.nvlsChannels = object.integer("nvls_channels", 0);
-    fabric.nvlsIntra =
-        BytesPerSecond(object.number("nvls_intra_bytes_per_second"));
-    fabric.nvlsInter =
-        BytesPerSecond(object.number("nvls_inter_bytes_per_second"));
-    fabric.rampBytes = object.number("ramp_bytes");
+    fabric.nvlsIntra = bandwidth(object, "nvls_intra_bytes_per_second", true);
+    fabric.nvlsInter = bandwidth(object, "nvls_inter_bytes_per_second", true);
+    fabric.rampBytes = object.figure("ramp_bytes", kMessage, /*orZero=*/true);
     fabric.nicFraction = object.fraction("nic_fraction");
   } else if (model == "shared_memory") {
     fabric.model = CollectiveModel::SharedMemory;
@@ -175,22 +192,37 @@ void readFabric(JsonObject object, CollectiveFabric &fabric) {
                     "expected nccl or shared_memory, but got '" + model + "'");
   }
   fabric.wireFraction = object.fraction("wire_fraction");
-  fabric.launch = Seconds(object.number("launch_seconds"));
+  fabric.launch = latency(object, "launch_seconds");
   fabric.p2pFraction = object.fraction("p2p_fraction");
-  fabric.p2pLatency = Seconds(object.number("p2p_latency_seconds"));
+  fabric.p2pLatency = latency(object, "p2p_latency_seconds");
   object.source();
   object.finish();
+}
+
+/// Figures that are right alone and not together.
+void checkTogether(JsonObject &object, const Hardware &hardware) {
+  if (hardware.device.usable > hardware.device.capacity)
+    object.complain("/device/memory/usable_bytes",
+                    "expected at most capacity_bytes");
+  // A ring runs over the links of the node: it cannot be faster than they are.
+  const double rings = ringRate(hardware.fabric).count();
+  const double links = hardware.levels.front().bandwidth.count();
+  if (hardware.fabric.model == CollectiveModel::Nccl && rings > links)
+    object.complain("/levels/0/bytes_per_second",
+                    "expected at least ring_channels * "
+                    "channel_bytes_per_second of /collectives (" +
+                        siText(rings) + "B/s), by which reductions and gathers "
+                        "inside a node are priced, but got " +
+                        siText(links) + "B/s");
 }
 
 /// What a cluster file may say beside the machine; absent means unknown.
 void readOperations(JsonObject &object, Operations &operations) {
   if (object.has("storage")) {
     JsonObject storage = object.child("storage");
-    operations.storageWrite =
-        BytesPerSecond(storage.number("bytes_per_second", 1));
+    operations.storageWrite = bandwidth(storage, "bytes_per_second");
     if (storage.has("node_bytes_per_second")) {
-      operations.nodeWrite =
-          BytesPerSecond(storage.number("node_bytes_per_second", 1));
+      operations.nodeWrite = bandwidth(storage, "node_bytes_per_second");
       operations.nodeLossShare = storage.number("node_loss_share", 0, 1);
     }
     operations.storageSource = storage.source();
@@ -233,8 +265,8 @@ bool readHardware(std::string_view text, std::string_view file,
     Level level;
     level.name = entry.string("name");
     level.size = entry.integer("size", 0);
-    level.bandwidth = BytesPerSecond(entry.number("bytes_per_second", 1));
-    level.latency = Seconds(entry.number("latency_seconds"));
+    level.bandwidth = bandwidth(entry, "bytes_per_second");
+    level.latency = latency(entry, "latency_seconds");
     level.nics = entry.integer("nics", 1);
     level.oversubscription = entry.number("oversubscription", 1);
     level.source = entry.source();
@@ -248,15 +280,16 @@ bool readHardware(std::string_view text, std::string_view file,
   readFabric(object.child("collectives"), result.fabric);
   if (object.has("host")) {
     JsonObject host = object.child("host");
-    result.host.link = BytesPerSecond(host.number("link_bytes_per_second", 1));
-    result.host.memory =
-        BytesPerSecond(host.number("memory_bytes_per_second", 1));
-    result.host.capacity = Bytes(host.integer("capacity_bytes", 1));
+    result.host.link = bandwidth(host, "link_bytes_per_second");
+    result.host.memory = bandwidth(host, "memory_bytes_per_second");
+    result.host.capacity = bytes(host, "capacity_bytes");
     host.source();
     host.finish();
   }
   readOperations(object, result.operations);
   object.finish();
+  if (failure.messages.size() == before)
+    checkTogether(object, result);
   if (failure.messages.size() != before)
     return false;
   hardware = std::move(result);

@@ -243,6 +243,20 @@ bool readTypes(const QuestionFlags &flags, Question &question,
   return true;
 }
 
+/// Of whose files one rate may have been changed without the other.
+void noteLinks(const std::string &cluster, Question &question) {
+  const Hardware &hardware = question.cluster.hardware;
+  const double rings = ringRate(hardware.fabric).count(),
+               links = hardware.levels.front().bandwidth.count();
+  if (hardware.fabric.model == CollectiveModel::Nccl && rings < links / 2 &&
+      !shippedHardware(cluster))
+    question.model.notes.push_back(
+        cluster + ": reductions and gathers inside a node are priced by "
+                  "/collectives (ring_channels * channel_bytes_per_second, " +
+        siText(rings) + "B/s); /levels/0 (" + siText(links) +
+        "B/s) prices sends and all-to-alls alone");
+}
+
 } // namespace
 
 bool readQuestion(const std::string &model, const QuestionFlags &flags,
@@ -267,6 +281,7 @@ bool readQuestion(const std::string &model, const QuestionFlags &flags,
       !loadCluster(flags.cluster, question.cluster, failure) ||
       !loadProfile(flags.profile, question.profile, failure))
     return false;
+  noteLinks(flags.cluster, question);
   question.framework =
       flags.runsOn.empty() ? question.profile.framework : runsOn;
 
