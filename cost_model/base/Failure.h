@@ -45,7 +45,13 @@ inline bool refuse(Failure &failure, Diag id, std::string text) {
 /// Of one kind: the first of a list that a script has written say enough.
 constexpr int64_t mostOfAKind = 20;
 
-/// What a tool prints of `failure`, a line each: "error: ... [unknown_key]" for
+/// A line for people shows as much of what files and flags say.
+constexpr size_t longestLine = 1000;
+
+/// `text`, whose middle is left out if it is longer; how much is said.
+std::string cut(const std::string &text);
+
+/// What a tool prints of `failure`, a line each, cut but for our bugs: "error: ... [unknown_key]" for
 /// at most `mostOfAKind` messages of a kind, how many more there are, and
 /// "note: ...".
 std::vector<std::string> lines(const Failure &failure);

@@ -13,11 +13,11 @@ ExitCode report(const cost::Failure &failure, std::ostream &err) {
 }
 
 void warn(const std::string &message, std::ostream &err) {
-  err << "shardwright: warning: " << message << "\n";
+  err << "shardwright: warning: " << cost::cut(message) << "\n";
 }
 
 void note(const std::string &message, std::ostream &err) {
-  err << "shardwright: note: " << message << "\n";
+  err << "shardwright: note: " << cost::cut(message) << "\n";
 }
 
 } // namespace shardwright::tools

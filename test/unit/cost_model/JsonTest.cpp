@@ -364,3 +364,32 @@ TEST_CASE("nesting that would end the stack of a printer is refused") {
   CHECK(failure.messages[0].text == "deep.json: not JSON: expected at most 64 levels "
                                "of nesting, but got more");
 }
+
+TEST_CASE("a long value is cut in the middle of its message, with how much") {
+  CHECK(cut("short") == "short");
+  CHECK(cut(std::string(longestLine, 'x')).size() == longestLine);
+  const std::string text =
+      "f.json#/key: expected a b, but got '" + std::string(30000, 'x') + "' here";
+  const std::string shown = cut(text);
+  CHECK(shown.size() < longestLine + 50);
+  CHECK(shown.starts_with("f.json#/key: expected a b, but got 'xxx"));
+  CHECK(shown.ends_with("xxx' here"));
+  CHECK(shown.find(" ... (" + std::to_string(text.size() - 950) +
+                   " bytes left out) ... ") != std::string::npos);
+  // Never inside of a character: 2 bytes each, from an odd place on.
+  std::string wide = "x";
+  for (int i = 0; i < 1000; ++i)
+    wide += "\u00e4";
+  const std::string cutWide = cut(wide);
+  const size_t begin = cutWide.find(" ... ("), end = cutWide.find(") ... ");
+  CHECK(begin % 2 == 1);
+  CHECK((cutWide.size() - end - 6) % 2 == 0);
+  Failure failure;
+  refuse(failure, Diag::wrong_value, text);
+  CHECK(lines(failure) ==
+        std::vector<std::string>{"error: " + shown + " [wrong_value]"});
+  // What a linker says of our bugs is for who mends them.
+  failure = {};
+  refuse(failure, Diag::internal_error, text);
+  CHECK(lines(failure).front().size() > 30000);
+}
