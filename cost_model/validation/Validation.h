@@ -56,12 +56,16 @@ struct ValidationRow {
   std::optional<double> stepSeconds, memoryGib;
   bool outOfMemory = false;
   bool peer = false; ///< another simulator predicted it too
+  bool operator==(const ValidationRow &) const = default;
 };
 
-/// Reads JSON lines. Blank lines are skipped; unknown, missing and duplicate
-/// keys are errors.
+/// Reads JSON lines, behind `rows` that were read before. Blank lines are
+/// skipped; unknown, missing and duplicate keys are errors, and so is an id that
+/// rows of other content have. A row that was read before is left out and counted
+/// in `repeats`.
 bool readValidationRows(std::string_view text, std::string_view file,
-                        std::vector<ValidationRow> &rows, Failure &failure);
+                        std::vector<ValidationRow> &rows, Failure &failure,
+                        int64_t *repeats = nullptr);
 
 /// What a row is predicted with, or why it is not.
 struct ValidationCase {

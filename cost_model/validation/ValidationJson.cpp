@@ -119,7 +119,7 @@ void readMeasured(JsonObject object, ValidationRow &row) {
   object.finish();
 }
 
-void readRow(JsonObject object, ValidationRow &row) {
+void readRow(JsonObject &object, ValidationRow &row) {
   row.id = object.string("id");
   row.set = object.string("set");
   row.grade = object.string("grade");
@@ -232,11 +232,22 @@ nlohmann::json groupJson(const ValidationGroup &group) {
 } // namespace
 
 bool readValidationRows(std::string_view text, std::string_view file,
-                        std::vector<ValidationRow> &rows, Failure &failure) {
+                        std::vector<ValidationRow> &rows, Failure &failure,
+                        int64_t *repeats) {
+  std::map<std::string, size_t> places;
+  for (size_t i = 0; i < rows.size(); ++i)
+    places.emplace(rows[i].id, i);
   return forEachJsonLine(text, file, failure, [&](JsonObject object) {
     ValidationRow row;
-    readRow(std::move(object), row);
-    rows.push_back(std::move(row));
+    readRow(object, row);
+    const auto [known, isNew] = places.emplace(row.id, rows.size());
+    if (isNew)
+      rows.push_back(std::move(row));
+    else if (!(rows[known->second] == row))
+      object.complain("/id", "expected a name of its own, but a row of other "
+                             "content has '" + row.id + "', too");
+    else if (repeats)
+      ++*repeats;
   });
 }
 

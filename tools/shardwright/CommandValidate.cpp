@@ -280,12 +280,19 @@ ExitCode runValidate(const ValidateOptions &options, Streams streams) {
                    "--kernels or --constants, but got none of them");
   }
   std::vector<ValidationRow> rows;
+  int64_t repeats = 0;
   for (const std::string &file : options.files) {
     std::string text;
     if (!readText(file, text, failure) ||
-        !readValidationRows(text, file, rows, failure))
+        !readValidationRows(text, file, rows, failure, &repeats))
       return report(failure, streams.err);
   }
+  if (repeats > 0)
+    note(std::to_string(repeats) +
+             (repeats == 1 ? " row is" : " rows are") +
+             " given again, with the id and all figures of another, and left "
+             "out",
+         streams.err);
   if (rows.empty())
     return refused(Diag::no_rows,
                    options.files.front() +
@@ -360,7 +367,12 @@ void addValidate(CLI::App &app, Streams streams, ExitCode &exitCode) {
   command->footer(
       "Examples:\n"
       "  shardwright validate test/validation/*.jsonl --worst 10\n"
-      "  shardwright validate test/validation/korthikanti_2022.jsonl --rank");
+      "  shardwright validate test/validation/korthikanti_2022.jsonl --rank\n"
+      "\n"
+      "A row that is given twice is left out once, and a note says so; an id that "
+      "names two\n"
+      "different rows is an error. Repeated runs of one configuration count as "
+      "one, by their median.");
   command->callback(
       [=, &exitCode] { exitCode = runValidate(*options, streams); });
 }

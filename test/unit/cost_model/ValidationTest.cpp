@@ -35,6 +35,10 @@ std::string line(std::string text = kRow) {
   return edited(text, "nobody", "x");
 }
 
+std::string named(const std::string &id, const std::string &text) {
+  return edited(text, "\"id\": \"a\"", "\"id\": \"" + id + "\"");
+}
+
 ValidationRow rowOf(const std::string &text) {
   std::vector<ValidationRow> rows;
   Failure failure;
@@ -128,7 +132,8 @@ TEST_CASE("what is not modelled is said and counted") {
   CHECK(reason("\"pp\": 2", "\"vp\": 3, \"pp\": 2") ==
         "layers that do not divide over virtual stages");
   const std::string text =
-      line() + "\n\n" + edited(line(), "\"bf16\"", "\"int8\"") + "\n";
+      line() + "\n\n" + named("b", edited(line(), "\"bf16\"", "\"int8\"")) +
+      "\n";
   std::vector<ValidationRow> rows;
   Failure failure;
   REQUIRE(readValidationRows(text, "r.jsonl", rows, failure));
@@ -150,7 +155,7 @@ TEST_CASE("what is not modelled is said and counted") {
 TEST_CASE("repeats of one configuration count once, with their median") {
   std::string text;
   for (const char *seconds : {"0.2}", "0.3}", "0.4}"})
-    text += edited(line(), "0.25}", seconds) + "\n";
+    text += named(seconds, edited(line(), "0.25}", seconds)) + "\n";
   std::vector<ValidationRow> rows;
   Failure failure;
   REQUIRE(readValidationRows(text, "r.jsonl", rows, failure));
@@ -327,6 +332,25 @@ TEST_CASE("every fitted constant is listed with its source") {
   CHECK(counts.at("shared") <= 12);
   for (const std::string &name : shippedProfileNames())
     CHECK(counts.at("profile/" + name) <= 6);
+}
+
+TEST_CASE("a row that is given twice is read once, and an id names one row") {
+  std::vector<ValidationRow> rows;
+  Failure failure;
+  int64_t repeats = 0;
+  const std::string text = line() + "\n" + named("b", line()) + "\n";
+  REQUIRE(readValidationRows(text, "r.jsonl", rows, failure, &repeats));
+  CHECK(repeats == 0);
+  REQUIRE(readValidationRows(text + line(), "again.jsonl", rows, failure,
+                             &repeats));
+  CHECK(repeats == 3);
+  CHECK(rows.size() == 2);
+  // Another measurement under the name of one that is known.
+  CHECK_FALSE(readValidationRows(edited(line(), "0.25}", "0.26}"), "o.jsonl",
+                                 rows, failure, &repeats));
+  CHECK(failure.messages.front().text ==
+        "o.jsonl:1#/id: expected a name of its own, but a row of other content "
+        "has 'a', too");
 }
 
 TEST_CASE("unknown, missing and duplicate keys of a row are errors") {
