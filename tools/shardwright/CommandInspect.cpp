@@ -1,6 +1,7 @@
 //===- CommandInspect.cpp - What a model is -------------------------------===//
 
 #include "cost_model/base/Sha256.h"
+#include "cost_model/partition/Assignment.h"
 #include "cost_model/program/ModelParts.h"
 #include "cost_model/program/ProgramJson.h"
 #include "cost_model/search/Report.h"
@@ -199,8 +200,12 @@ void printInspect(const Program &program, std::ostream &out) {
       << "hidden " << program.hidden << ", ffn " << ffnText(program)
       << ", heads "
       << program.heads << " (" << program.kvHeads << " key/value) x "
-      << program.headDim << ", vocabulary " << program.vocab << ", sequence "
-      << program.sequence << "\n";
+      << program.headDim << ", vocabulary " << program.vocab;
+  if (const int64_t padded = paddedVocab(program.vocab, 1);
+      padded != program.vocab)
+    out << " (plans pad it to a multiple of 128 * tp: " << padded
+        << " at tp 1)";
+  out << ", sequence " << program.sequence << "\n";
   for (const std::string &fact : modelFacts(program))
     out << "- " << fact << "\n";
   out << "- weights take " << bytesText(Bytes(2 * parameterCount(program)))

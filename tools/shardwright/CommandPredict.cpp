@@ -1,6 +1,8 @@
 //===- CommandPredict.cpp - What a given plan costs -----------------------===//
 
 #include "cost_model/estimate/Explain.h"
+#include "cost_model/hardware/Collective.h"
+#include "cost_model/partition/Assignment.h"
 #include "cost_model/partition/Layout.h"
 #include "cost_model/search/Report.h"
 #include "tools/shardwright/Command.h"
@@ -46,6 +48,37 @@ struct PredictOptions {
   }
 };
 
+/// With more ranks than key/value heads Megatron Core splits the fused weight
+/// over all of them and gathers what it gives, of which a rank then takes its
+/// part (megatron/core/transformer/attention.py, num_query_groups <
+/// world_size); backward its gradient is scattered. The plan repeats heads.
+void noteGatheredHeads(const Question &question, const Plan &plan,
+                       std::ostream &err) {
+  if (question.framework != Framework::MegatronCore || plan.kvReplicas == 1)
+    return;
+  const Program &program = question.model.program;
+  const Hardware &hardware = question.cluster.hardware;
+  const int64_t width =
+      (program.heads + 2 * program.kvHeads) * program.headDim;
+  const Bytes whole(plan.microBatch * plan.sequence / plan.cp * width *
+                    byteWidth(plan.dtypes.compute));
+  const Bytes part(whole.count() / plan.tp);
+  const Placement at = placeGroup(plan.tp, 1, hardware.ranksPerNode());
+  const Seconds once =
+      collectiveTime(hardware, Collective::AllGather, part, at) +
+      collectiveTime(hardware, Collective::ReduceScatter, whole, at);
+  const std::vector<int64_t> layers = layersOf(program, plan);
+  const int64_t most = *std::max_element(layers.begin(), layers.end());
+  note("megatron-core gathers queries, keys and values of " +
+           std::to_string(plan.tp) + " ranks that share " +
+           std::to_string(program.kvHeads) + " key/value heads, " +
+           bytesText(whole) + " a layer and microbatch, and scatters their "
+           "gradients: " +
+           secondsText(static_cast<double>(most * plan.microbatches()) * once) +
+           " a step that are not in the prediction, which repeats heads",
+       err);
+}
+
 /// Things that are legal and that nobody wants.
 void warnOfPlan(const PredictOptions &options, const Question &question,
                 const Plan &plan, std::ostream &err) {
@@ -56,6 +89,7 @@ void warnOfPlan(const PredictOptions &options, const Question &question,
              std::to_string(vocab) + "; priced with " + std::to_string(padded) +
              ", fewer than 128 rows of a table more on a rank",
          err);
+  noteGatheredHeads(question, plan, err);
   const std::vector<int64_t> layers =
       layersOf(question.model.program, plan);
   const int64_t most = *std::max_element(layers.begin(), layers.end());
@@ -160,6 +194,15 @@ std::vector<std::string> defaultsOf(const PredictOptions &options,
   return defaults;
 }
 
+/// A line for a vocabulary that is not the one of the plan.
+std::string paddingText(const Program &program, const Plan &plan) {
+  const int64_t padded = paddedVocab(program.vocab, plan.tp);
+  return padded == program.vocab
+             ? ""
+             : "vocabulary " + std::to_string(program.vocab) + ", padded to " +
+                   std::to_string(padded) + "\n";
+}
+
 void printPrediction(const Question &question, const Plan &plan,
                      const Estimate &estimate, const Trust &trust,
                      FlopsConvention chosen, std::ostream &out) {
@@ -172,7 +215,8 @@ void printPrediction(const Question &question, const Plan &plan,
   out << program.name << " on " << plan.ranks() << " x "
       << hardware.device.name << ", global batch " << plan.globalBatch << " x "
       << plan.sequence << " tokens\n"
-      << planText(program, plan) << "\n\n"
+      << planText(program, plan) << "\n"
+      << paddingText(program, plan) << "\n"
       << "step    " << secondsText(estimate.stepTime) << "\n"
       << "        " << intervalText(trust.interval) << "\n"
       << "MFU     "
