@@ -87,9 +87,9 @@ bool linkExecutable(const std::string &object, const std::string &runtime,
   SmallString<128> log;
   if (std::error_code error =
           sys::fs::createTemporaryFile("shardwright-link", "log", log)) {
-    cost::refuse(failure, cost::Diag::internal_error,
-                 "cannot create a temporary file: " + error.message());
-    return false;
+    sys::path::system_temp_directory(/*erasedOnReboot=*/true, log);
+    return cost::refuse(failure, cost::Diag::output_unwritable,
+                        log.str().str() + ": cannot write: " + error.message());
   }
   const std::optional<StringRef> redirects[] = {std::nullopt, StringRef(log),
                                                 StringRef(log)};

@@ -5,6 +5,7 @@
 #include "compiler/Codegen/Object.h"
 #include "compiler/Driver/Artifact.h"
 #include "compiler/Driver/Load.h"
+#include "compiler/Files/OutputFile.h"
 #include "compiler/Files/ReadText.h"
 #include "compiler/Import/BuildModel.h"
 #include "compiler/Pipelines/Pipelines.h"
@@ -399,6 +400,7 @@ bool Compilation::run(std::string &artifact) {
   failure = {};
   pipeline.until = lastPhase(options.emit);
   pipeline.dumpDir = options.dumpDir;
+  pipeline.failure = &failure;
   const bool done =
       readPlan() && checkTarget() &&
       (options.dumpDir.empty() || makeFolder(options.dumpDir, failure)) &&
@@ -426,7 +428,7 @@ bool compile(const CompileOptions &options, cost::Failure &failure) {
     return false;
   return options.emit == Emit::Executable
              ? writeExecutable(options.output, artifact, failure)
-             : writeFile(options.output, artifact, failure);
+             : writeText(options.output, artifact, failure);
 }
 
 } // namespace shardwright

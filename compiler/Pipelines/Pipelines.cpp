@@ -1,5 +1,6 @@
 #include "compiler/Pipelines/Pipelines.h"
 
+#include "compiler/Files/OutputFile.h"
 #include "passes/Differentiate/Passes.h"
 #include "passes/Lower/Passes.h"
 #include "passes/Partition/Passes.h"
@@ -9,7 +10,6 @@
 
 #include "mlir/Pass/PassOptions.h"
 #include "mlir/Pass/PassRegistry.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -24,27 +24,23 @@ class SnapshotPass : public PassWrapper<SnapshotPass, OperationPass<ModuleOp>> {
 public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SnapshotPass)
 
-  explicit SnapshotPass(std::string path = "") : path(std::move(path)) {}
+  explicit SnapshotPass(std::string path = "", cost::Failure *failure = nullptr)
+      : path(std::move(path)), failure(failure) {}
   StringRef getArgument() const override { return "sw-snapshot"; }
   StringRef getDescription() const override {
     return "Writes the IR to a file";
   }
 
   void runOnOperation() override {
-    std::error_code error;
-    llvm::raw_fd_ostream stream(path, error);
-    if (!error) {
-      getOperation()->print(stream);
-      stream << "\n";
-      stream.close();
-      error = stream.error();
-    }
-    if (error) {
-      getOperation().emitError()
-          << "cannot write '" << path << "': " << error.message();
-      stream.clear_error();
-      if (llvm::sys::fs::is_regular_file(path))
-        llvm::sys::fs::remove(path); // half written
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    getOperation()->print(stream);
+    stream << "\n";
+    cost::Failure writing;
+    if (!writeText(path, text, writing)) {
+      getOperation().emitError() << writing.messages.front().tagged();
+      if (failure)
+        *failure = writing;
       return signalPassFailure();
     }
     markAllAnalysesPreserved();
@@ -52,6 +48,7 @@ public:
 
 private:
   std::string path;
+  cost::Failure *failure;
 };
 
 /// Ends a phase: its contract is checked and its IR written.
@@ -63,7 +60,8 @@ void endPhase(OpPassManager &manager, IrPhase phase,
     SmallString<128> path(options.dumpDir);
     llvm::sys::path::append(path, std::to_string(static_cast<int>(phase)) +
                                       "-" + name(phase) + ".mlir");
-    manager.addPass(std::make_unique<SnapshotPass>(path.str().str()));
+    manager.addPass(std::make_unique<SnapshotPass>(
+        path.str().str(), options.failure));
   }
   VerifyPhasePassOptions verify;
   verify.phase = name(phase).str();

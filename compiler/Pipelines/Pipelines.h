@@ -6,6 +6,7 @@
 #ifndef SHARDWRIGHT_COMPILER_PIPELINES_PIPELINES_H
 #define SHARDWRIGHT_COMPILER_PIPELINES_PIPELINES_H
 
+#include "cost_model/base/Failure.h"
 #include "passes/Phase/Phase.h"
 
 #include "mlir/Pass/PassManager.h"
@@ -21,6 +22,8 @@ struct PipelineOptions {
   /// Folder (which exists) that gets the IR at each phase border as
   /// `<number>-<phase>.mlir`; empty: none.
   std::string dumpDir;
+  /// Gets why the IR could not be written, which is nobody's bug; may be null.
+  cost::Failure *failure = nullptr;
 };
 
 /// imported -> differentiated.

@@ -7,11 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -81,53 +79,6 @@ std::string nearest(const std::string &word,
     }
   }
   return best ? ": did you mean '" + *best + "'?" : "";
-}
-
-bool writeText(const std::string &path, const std::string &text,
-               Failure &failure) {
-  namespace fs = std::filesystem;
-  // Devices and pipes cannot be replaced, only written to.
-  std::error_code error;
-  fs::file_status status = fs::status(path, error);
-  bool replace = !fs::exists(status) || fs::is_regular_file(status);
-  // Opening a pipe waits for a reader, who may never come.
-  int pipe = -1;
-  if (fs::is_fifo(status)) {
-    pipe = ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    if (pipe < 0)
-      return refuse(failure, Diag::output_unwritable,
-                    path + ": cannot write: " +
-                        (errno == ENXIO ? "a pipe that nobody reads"
-                                        : std::strerror(errno)));
-  }
-  // A link keeps pointing: the file behind it is the one that is replaced.
-  fs::path whole = path;
-  for (int links = 0; links < 40 && fs::is_symlink(whole, error); ++links)
-    whole = whole.parent_path() / fs::read_symlink(whole, error);
-  std::string target = replace ? whole.string() + ".tmp" : path;
-  errno = 0;
-  std::ofstream file(target, std::ios::binary | std::ios::trunc);
-  if (file)
-    file << text << std::flush;
-  if (!file) {
-    if (pipe >= 0)
-      ::close(pipe);
-    return refuse(failure, Diag::output_unwritable,
-                path + ": cannot write: " +
-                    (errno ? std::strerror(errno) : "unknown error"));
-  }
-  file.close();
-  if (pipe >= 0)
-    ::close(pipe); // held until here, so that the reader sees one writer
-  if (replace) {
-    fs::rename(target, whole, error);
-    if (error) {
-      fs::remove(target);
-      return refuse(failure, Diag::output_unwritable,
-                  path + ": cannot write: " + error.message());
-    }
-  }
-  return true;
 }
 
 bool checkOutputs(const std::vector<std::string> &outputs,

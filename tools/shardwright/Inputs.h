@@ -2,6 +2,7 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_INPUTS_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_INPUTS_H
 
+#include "compiler/Files/OutputFile.h"
 #include "compiler/Files/ReadText.h"
 #include "cost_model/hardware/Hardware.h"
 #include "cost_model/hardware/Profile.h"
@@ -24,10 +25,6 @@ struct Cluster {
   cost::Hardware hardware;
   std::string sha256; ///< of the cluster file's text
 };
-
-/// Replaces the file at `path` at once: readers never see half of it.
-bool writeText(const std::string &path, const std::string &text,
-               cost::Failure &failure);
 
 /// Refuses an output that is one of `inputs` (files, or model folders), another
 /// output of the same command, or a folder. Empty names are skipped.
