@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -15,10 +16,14 @@ namespace shardwright::cost {
 /// is through when its items are, however unequal they are.
 class Crew {
 public:
-  /// `threads` with the caller's, at least 1.
+  /// `threads` with the caller's, at least 1; fewer where the system has no more.
   explicit Crew(size_t threads) {
-    for (size_t i = 1; i < threads; ++i)
-      others.emplace_back([this, i] { serve(i); });
+    others.reserve(threads);
+    try {
+      for (size_t i = 1; i < threads; ++i)
+        others.emplace_back([this, i] { serve(i); });
+    } catch (const std::system_error &) {
+    }
   }
   ~Crew() {
     {

@@ -4,6 +4,8 @@
 // shardwright-opt takes further.
 //
 //===----------------------------------------------------------------------===//
+#include "compiler/Driver/Limits.h"
+#include "compiler/Files/OutputFile.h"
 #include "compiler/Import/BuildModel.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -13,7 +15,18 @@
 
 #include <iostream>
 
+namespace {
+
+int report(const shardwright::cost::Failure &failure) {
+  for (const std::string &line : shardwright::cost::lines(failure))
+    std::cerr << "shardwright-import: " << line << "\n";
+  return static_cast<int>(failure.kind);
+}
+
+} // namespace
+
 int main(int argc, char **argv) {
+  shardwright::heedLimits("shardwright-import");
   std::string model;
   int64_t sequence = 0;
   bool locations = false;
@@ -33,13 +46,15 @@ int main(int argc, char **argv) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   mlir::OwningOpRef<mlir::ModuleOp> module;
   shardwright::cost::Failure failure;
-  if (!shardwright::importModel(model, sequence, context, module, failure)) {
-    for (const std::string &line : shardwright::cost::lines(failure))
-      std::cerr << "shardwright-import: " << line << "\n";
-    return static_cast<int>(failure.kind);
-  }
+  if (!shardwright::importModel(model, sequence, context, module, failure))
+    return report(failure);
   module->print(llvm::outs(),
                 mlir::OpPrintingFlags().enableDebugInfo(locations));
   llvm::outs() << "\n";
-  return 0;
+  llvm::outs().flush();
+  if (!llvm::outs().has_error())
+    return 0;
+  shardwright::refuseOutput("stdout", llvm::outs().error().message(), failure);
+  llvm::outs().clear_error();
+  return report(failure);
 }

@@ -4,7 +4,9 @@
 // would hold or end it.
 //
 //===----------------------------------------------------------------------===//
+#include "compiler/Driver/Limits.h"
 #include "compiler/Files/IrText.h"
+#include "compiler/Files/OutputFile.h"
 #include "compiler/Files/ReadText.h"
 #include "compiler/Pipelines/Pipelines.h"
 #include "dialects/Model/IR/ModelDialect.h"
@@ -16,13 +18,11 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using shardwright::cost::Diag;
 using shardwright::cost::Failure;
@@ -47,12 +47,28 @@ bool readIr(const std::string &path, std::string &text, Failure &failure) {
   return false;
 }
 
+/// Of IR that was refused, what was printed before (of other parts of a split
+/// file) is for who looks at stdout, not for a file.
+bool writeResult(const std::string &text, bool done, const std::string &output,
+                 Failure &failure) {
+  if (output != "-")
+    return !done || shardwright::writeText(output, text, failure);
+  llvm::outs() << text;
+  llvm::outs().flush();
+  if (!llvm::outs().has_error())
+    return true;
+  const std::string why = llvm::outs().error().message();
+  llvm::outs().clear_error();
+  return shardwright::refuseOutput("stdout", why, failure);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   const int badInput = static_cast<int>(shardwright::cost::FailureKind::Input);
   const int badUsage = static_cast<int>(shardwright::cost::FailureKind::Usage);
   llvm::InitLLVM initialized(argc, argv);
+  shardwright::heedLimits("shardwright-opt");
   mlir::DialectRegistry registry;
   registry.insert<mlir::func::FuncDialect, shardwright::model::ModelDialect,
                   shardwright::plan::PlanDialect, shardwright::rt::RtDialect,
@@ -89,28 +105,19 @@ int main(int argc, char **argv) {
   std::string text;
   if (!readIr(input, text, failure))
     return failure.messages.empty() ? badInput : report(failure);
-  std::string error;
-  std::unique_ptr<llvm::ToolOutputFile> file =
-      mlir::openOutputFile(output, &error);
-  if (!file) {
-    refuse(failure, Diag::output_unwritable, error);
+  if (output != "-" && !shardwright::checkWritable(output, failure))
     return report(failure);
-  }
   // By the name of the file, which its messages begin with.
+  std::string result;
+  llvm::raw_string_ostream stream(result);
   const bool done = mlir::succeeded(mlir::MlirOptMain(
-      file->os(),
+      stream,
       llvm::MemoryBuffer::getMemBufferCopy(
           text, input == "-" ? "<stdin>" : llvm::StringRef(input)),
       registry, config));
-  file->os().flush();
-  if (file->os().has_error()) {
-    refuse(failure, Diag::output_unwritable,
-           output + ": cannot write: " + file->os().error().message());
-    file->os().clear_error();
+  if (!writeResult(result, done, output, failure))
     return report(failure);
-  }
   if (!done)
     return badInput;
-  file->keep();
   return 0;
 }

@@ -1,10 +1,12 @@
 //===- main.cpp - The shardwright tool ------------------------------------===//
 
+#include "compiler/Driver/Limits.h"
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Inputs.h"
 
 #include <CLI/CLI.hpp>
 
+#include <cerrno>
 #include <exception>
 #include <iostream>
 
@@ -102,19 +104,27 @@ ExitCode run(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return parseProblem(app, error);
   }
-  std::cout.flush();
-  if (!std::cout && exitCode == ExitCode::Done) {
-    refuse(failure, Diag::output_unwritable, "stdout: cannot write");
-    return report(failure, std::cerr);
-  }
   return exitCode;
+}
+
+/// Data that nobody can read is no success.
+ExitCode finish(ExitCode code) {
+  errno = 0;
+  std::cout.flush();
+  if (std::cout || code != ExitCode::Done)
+    return code;
+  shardwright::cost::Failure failure;
+  shardwright::refuseOutput("stdout", errno ? "" : "not all of it was taken",
+                            failure);
+  return report(failure, std::cerr);
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
+  shardwright::heedLimits("shardwright");
   try {
-    return static_cast<int>(run(argc, argv));
+    return static_cast<int>(finish(run(argc, argv)));
   } catch (const std::exception &error) {
     std::cerr << "shardwright: internal error: " << error.what() << "\n";
     return static_cast<int>(ExitCode::Bug);
