@@ -75,8 +75,10 @@ bool linkExecutable(const std::string &object, const std::string &runtime,
     return false;
   }
   SmallVector<StringRef> arguments = {compiler, "-o", output, object, runtime};
+  // One thread links as fast what is so small, and no limit of memory or threads
+  // that we run under stops it.
   if (linksWithLld())
-    arguments.push_back("-fuse-ld=lld");
+    arguments.append({"-fuse-ld=lld", "-Wl,--threads=1"});
   // libmvec holds the vector variants of exp, log, sin, cos and erf.
   for (StringRef library : {"-lopenblas", "-lmvec", "-lm", "-ldl", "-pthread"})
     arguments.push_back(library);

@@ -1,14 +1,13 @@
 #include "tools/shardwright/Sensitivity.h"
 
+#include "cost_model/base/Crew.h"
 #include "cost_model/search/ProgramEstimator.h"
 #include "cost_model/search/Report.h"
 #include "tools/shardwright/Compare.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <functional>
-#include <future>
 
 namespace shardwright::tools {
 
@@ -120,15 +119,9 @@ Sensitivity sense(const Question &question, const SearchAnswer &found,
 /// one search leave threads idle. Few at a time, for each holds its own caches.
 template <typename Work> void sideBySide(size_t count, int threads, Work work) {
   const int workers = std::clamp(threads, 1, 4);
-  std::atomic<size_t> next = 0;
-  std::vector<std::future<void>> running;
-  for (int worker = 0; worker < workers; ++worker)
-    running.push_back(std::async(std::launch::async, [&] {
-      for (size_t i = next++; i < count; i = next++)
-        work(i, std::max(1, threads / workers));
-    }));
-  for (std::future<void> &one : running)
-    one.get();
+  Crew(static_cast<size_t>(workers)).each(count, [&](size_t, size_t i) {
+    work(i, std::max(1, threads / workers));
+  });
 }
 
 std::string factorText(double factor) {

@@ -408,6 +408,12 @@ extern "C" int sw_rt_main(const sw_rt_program *program, int argc, char **argv) {
     code = complain({Diag::run_memory, "expected memory for the program to "
                                        "suffice, but an allocation failed"});
   }
+  // OpenBLAS joins its threads at exit, and they wait for ever for memory that
+  // they were not given.
+  if (code == exitCodeOf(Diag::run_memory)) {
+    std::fflush(nullptr);
+    std::_Exit(code);
+  }
   // Steps that nobody can read are no success.
   if (code == ExitOk && (std::fflush(stdout) != 0 || std::ferror(stdout))) {
     std::fprintf(stderr, "%s\n",

@@ -7,6 +7,7 @@ namespaces), that part says so and is left out.
 import os
 import resource
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -226,15 +227,44 @@ def memory():
           "expected more memory", "[out_of_memory]")
     os.remove("rows.jsonl")
     # Threads whose stacks no address is left for: the search goes on without.
-    search = ["shardwright", "plan", tiny, "--cluster", "host", "--gpus", "8",
-              "--global-batch", "16", "--threads", "16"]
-    usual = run(search)
-    alone = run(search, [(resource.RLIMIT_STACK, 1024 * MIB),
-                         (resource.RLIMIT_AS, kib * 1024 + 900 * MIB)])
-    expect("a search goes on with the threads that it gets",
-           usual.returncode == alone.returncode == 0 and
-           usual.stdout.splitlines()[:3] == alone.stdout.splitlines()[:3],
-           alone.returncode, alone.stderr[-500:])
+    stacks = [(resource.RLIMIT_STACK, 1024 * MIB),
+              (resource.RLIMIT_AS, kib * 1024 + 900 * MIB)]
+    run(["shardwright", "predict", tiny, *plan, "-o", "plan.json"])
+    for command in (["plan", tiny, "--cluster", "host", "--gpus", "8",
+                     "--global-batch", "16", "--threads", "16"],
+                    ["explain", tiny, "plan.json", "--cluster", "host"]):
+        usual = run(["shardwright", *command])
+        alone = run(["shardwright", *command], stacks)
+        expect(f"{command[0]} goes on with the threads that it gets",
+               usual.returncode == alone.returncode == 0 and
+               usual.stdout.splitlines()[:3] == alone.stdout.splitlines()[:3],
+               alone.returncode, alone.stderr[-500:])
+    # As little as the loader wants, and more: it works, or one message says so.
+    def little(what, command, limits, name, others):
+        codes = []
+        for limit in limits:
+            done = run(command, [(resource.RLIMIT_AS, limit)],
+                       env=dict(os.environ, OPENBLAS_NUM_THREADS="2"))
+            errors = [line for line in done.stderr.splitlines()
+                      if "error: " in line]
+            codes.append(done.returncode)
+            if done.returncode == NO and (len(errors) != 1 or
+                                          name not in errors[0]):
+                codes.append(done.stderr[-500:])
+            if codes[-6:] == [NO] * 6 and 0 not in others:
+                break  # beyond, OpenBLAS asks for its buffers for ever
+        expect(f"{what} in little memory",
+               NO in codes and set(codes) <= {NO, *others}, codes)
+
+    program = ["shardwright", "compile", tiny, *plan, "-o"]
+    run([*program, "whole"])
+    little("compile", [*program, "program"],
+           range((kib - 30000) * 1024, kib * 1024 + 60 * MIB, 6 * MIB),
+           "[out_of_memory]", {0, 127})  # the loader's
+    little("a program", ["./whole", "--steps", "1", "--data",
+                         f"{source}/README.md"],
+           range(40 * MIB, 400 * MIB, 4 * MIB), "[run_memory]",
+           {127, -signal.SIGINT})  # which OpenBLAS sends itself at start
 
 
 {"full": full, "unreadable": unreadable, "outputs": outputs, "disk": disk,
