@@ -10,6 +10,7 @@
 #ifndef SHARDWRIGHT_RUNTIME_CTS_CUDA_BLOCKEMULATOR_H
 #define SHARDWRIGHT_RUNTIME_CTS_CUDA_BLOCKEMULATOR_H
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -19,6 +20,9 @@
 
 #ifndef __x86_64__
 #error "the emulator switches threads on x86-64"
+#endif
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
 #endif
 
 /// Keeps what a callee must keep on the stack whose top goes to `*from`, and
@@ -91,52 +95,77 @@ public:
   }
 
 private:
-  struct Thread {
+  struct Context {
     void *top = nullptr; ///< of the stack, while another one runs
-    std::unique_ptr<char[]> stack; ///< kept from block to block
+#ifdef __SANITIZE_THREAD__
+    void *fiber = nullptr; ///< ThreadSanitizer follows calls by context
+#endif
+  };
+  struct Thread : Context {
+    std::unique_ptr<char[]> stack; ///< kept from block to block, as its context
     bool done = false;
     uint64_t barriers = 0, shuffles = 0;
     uint64_t slot[2] = {};
   };
 
   template <typename Predicate> bool allHave(const Predicate &predicate) const {
-    for (const Thread &thread : threads)
-      if (!thread.done && !predicate(thread))
+    for (unsigned i = 0; i < size; ++i)
+      if (!threads[i].done && !predicate(threads[i]))
         return false;
     return true;
   }
 
-  static void enter() {
-    BlockEmulator &self = get();
-    (*self.kernel)();
-    self.threads[self.current].done = true;
-    self.yield();
+  static void change(Context &from, const Context &to) {
+#ifdef __SANITIZE_THREAD__
+    __tsan_switch_to_fiber(to.fiber, 0);
+#endif
+    sw_cts_switch(&from.top, to.top);
   }
 
-  void yield() { sw_cts_switch(&threads[current].top, scheduler); }
+  /// The life of a thread: one kernel after the other.
+  [[noreturn]] static void enter() {
+    BlockEmulator &self = get();
+    for (;;) {
+      (*self.kernel)();
+      self.threads[self.current].done = true;
+      self.yield();
+    }
+  }
+
+  void yield() { change(threads[current], scheduler); }
+
+  static void start(Thread &thread) {
+    constexpr size_t stackBytes = 64 << 10;
+    thread.stack.reset(new char[stackBytes]);
+    // Six registers, then where the first switch returns to; there the stack is
+    // 8 off a multiple of 16, as behind a call.
+    void **top = reinterpret_cast<void **>(thread.stack.get() + stackBytes - 64);
+    top[6] = reinterpret_cast<void *>(&BlockEmulator::enter);
+    top[7] = nullptr;
+    thread.top = top;
+#ifdef __SANITIZE_THREAD__
+    thread.fiber = __tsan_create_fiber(0);
+#endif
+  }
 
   void runBlock(const std::function<void()> &body) {
     kernel = &body;
-    constexpr size_t stackBytes = 64 << 10;
-    threads.resize(size);
-    for (Thread &thread : threads) {
-      if (!thread.stack)
-        thread.stack.reset(new char[stackBytes]);
-      thread.done = false;
-      thread.barriers = thread.shuffles = 0;
-      // Six registers, then where the first switch returns to; there the stack
-      // is 8 off a multiple of 16, as behind a call.
-      void **top = reinterpret_cast<void **>(thread.stack.get() + stackBytes -
-                                             64);
-      top[6] = reinterpret_cast<void *>(&BlockEmulator::enter);
-      top[7] = nullptr;
-      thread.top = top;
+#ifdef __SANITIZE_THREAD__
+    scheduler.fiber = __tsan_get_current_fiber();
+#endif
+    // Threads beyond this block's stay as they are: done.
+    threads.resize(std::max<size_t>(threads.size(), size));
+    for (unsigned i = 0; i < size; ++i) {
+      if (!threads[i].stack)
+        start(threads[i]);
+      threads[i].done = false;
+      threads[i].barriers = threads[i].shuffles = 0;
     }
     for (bool isLeft = true; isLeft;) {
       isLeft = false;
       for (current = 0; current < size; ++current)
         if (!threads[current].done) {
-          sw_cts_switch(&scheduler, threads[current].top);
+          change(scheduler, threads[current]);
           isLeft = true;
         }
     }
@@ -144,7 +173,7 @@ private:
 
   const std::function<void()> *kernel = nullptr;
   std::vector<Thread> threads;
-  void *scheduler = nullptr; ///< top of the stack of who launched
+  Context scheduler; ///< who launched
   unsigned size = 0, current = 0, blockIndex = 0;
 };
 
