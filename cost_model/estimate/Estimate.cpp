@@ -212,6 +212,7 @@ private:
     PipelineTimes times;
     times.stages = plan.pp;
     times.chunks = plan.chunks;
+    times.group = plan.group;
     for (const StageWork &own : chunkWork) {
       StageTimes entry{own.layers.forwardAll() + own.entrance.forwardAll() +
                            own.exit.forwardAll() + clock.shardedForward(own) +

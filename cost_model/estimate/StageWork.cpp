@@ -184,15 +184,23 @@ Seconds StageClock::exposedReduce(const StageWork &own) const {
     return own.reduce;
   // All but the last bucket may hide behind the last microbatch's backward.
   const Seconds cover = own.layers.dataGrad + own.layers.weightGrad;
-  return maximum(own.largestReduce, exposedInChunks(own.reduce, cover));
+  return maximum(own.largestReduce,
+                 exposedInChunks(own.reduce, cover, lastGroup));
 }
 
-Seconds StageClock::exposedInChunks(Seconds transfer, Seconds cover) const {
+int64_t StageClock::lastGroupOf(const Plan &plan) {
+  const int64_t group = groupOf(plan);
+  const int64_t left = group > 0 ? plan.microbatches() % group : 0;
+  return left > 0 ? left : group;
+}
+
+Seconds StageClock::exposedInChunks(Seconds transfer, Seconds cover,
+                                    int64_t group) const {
   const double part = schedule == ScheduleKind::Interleaved
                           ? 1.0 / static_cast<double>(chunks)
                           : 1.0;
   const Seconds early = (1 - part) * transfer;
-  const Seconds room = (1 - part) * static_cast<double>(pp) * cover;
+  const Seconds room = (1 - part) * static_cast<double>(group) * cover;
   return exposedTime(hardware,
                      part * transfer + maximum(Seconds(0), early - room),
                      part * cover);
@@ -201,7 +209,7 @@ Seconds StageClock::exposedGather(const StageWork &own) const {
   if (zero >= 3)
     return Seconds(0);
   return profile.overlapParameterGather
-             ? exposedInChunks(own.gather, own.layers.forward)
+             ? exposedInChunks(own.gather, own.layers.forward, firstGroup)
              : own.gather;
 }
 double StageClock::optimizerBytes(const StageWork &own) const {

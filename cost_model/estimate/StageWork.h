@@ -58,13 +58,15 @@ void addLayers(StageWork &sum, LayerProfile &part, const LayerProfile &layer,
                const ParameterBlock &block, const BlockTimes &times,
                int64_t count);
 
-/// What shows of the transfers of a stage under a plan (dp, pp, zero, chunks).
+/// What shows of the transfers of a stage under a plan (zero, schedule, chunks
+/// and the groups of microbatches that these run in a row).
 class StageClock {
 public:
   StageClock(const Hardware &hardware, const Profile &profile,
              const Plan &plan)
-      : hardware(hardware), profile(profile), zero(plan.zero), pp(plan.pp),
-        chunks(plan.chunks), schedule(plan.schedule),
+      : hardware(hardware), profile(profile), zero(plan.zero),
+        chunks(plan.chunks), firstGroup(groupOf(plan)),
+        lastGroup(lastGroupOf(plan)), schedule(plan.schedule),
         offload(plan.offloadOptimizer), dtypes(plan.dtypes) {}
 
   /// ZeRO 3 gathers the parameters of a layer before it runs, forward and again
@@ -94,15 +96,17 @@ public:
 
 private:
   /// exposedTime of a transfer whose parts belong to the chunks of a stage. Of
-  /// interleaved chunks each runs pp microbatches in a row, and only the part
-  /// of the last (first) one has no more than its own microbatch to hide
+  /// interleaved chunks each runs `group` microbatches in a row, and only the
+  /// part of the last (first) one has no more than its own microbatch to hide
   /// behind.
-  Seconds exposedInChunks(Seconds transfer, Seconds cover) const;
+  Seconds exposedInChunks(Seconds transfer, Seconds cover,
+                          int64_t group) const;
+  static int64_t lastGroupOf(const Plan &plan);
 
   const Hardware &hardware;
   const Profile &profile;
   int zero;
-  int64_t pp, chunks;
+  int64_t chunks, firstGroup, lastGroup;
   ScheduleKind schedule;
   bool offload;
   DTypes dtypes;

@@ -321,7 +321,7 @@ Bytes reduceStaging(const Plan &plan, const ParameterBlock &block,
 
 ScheduleFacts scheduleFacts(const Plan &plan) {
   return scheduleFacts(plan.schedule, plan.pp, plan.microbatches(),
-                       plan.chunks);
+                       plan.chunks, plan.group);
 }
 
 Bytes optimizerStateBytes(const Program &program, const Plan &plan,

@@ -44,13 +44,20 @@ struct ChunkRange {
 };
 ChunkRange chunksOf(ScheduleKind kind);
 /// Why `kind` cannot run so many chunks and microbatches over `pp` ranks; empty
-/// if it can. The whole of it:
+/// if it can. The whole of it, with g = `group`, or pp for 0:
 ///   chunks in chunksOf(kind); more than one chunk: pp > 1;
-///   interleaved: microbatches % pp = 0;
+///   interleaved: pp <= g <= microbatches, and of microbatches % g nothing or at
+///   least pp is left; others have no group;
 ///   dualpipe: pp and microbatches even, microbatches >= 2 pp;
 ///   dualpipe-v: microbatches >= 2 pp.
 std::string scheduleProblem(ScheduleKind kind, int64_t pp, int64_t chunks,
-                            int64_t microbatches);
+                            int64_t microbatches, int64_t group = 0);
+/// The least group of microbatches, of at least `from`, that interleaved chunks
+/// over `pp` ranks can run in a row; 0 if there is none.
+int64_t leastGroup(int64_t pp, int64_t microbatches, int64_t from = 0);
+/// The one that torch.distributed.pipelining takes: as many groups as there are
+/// pp microbatches, all alike; 0 if they are not.
+int64_t evenGroup(int64_t pp, int64_t microbatches);
 
 /// How queries of one part of a sequence meet the keys of the others (cp > 1);
 /// named as Megatron Core's cp_comm_type. Every rank holds two of 2 cp chunks,
@@ -131,6 +138,9 @@ struct Plan {
   int64_t sequence = 0;    ///< tokens per sequence
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   int64_t chunks = 1; ///< parts of the model that a rank runs in turn
+  /// Of interleaved chunks: microbatches that one runs in a row before the next
+  /// takes over, but the last group may be smaller; 0: pp.
+  int64_t group = 0;
   /// In the order in which a microbatch passes them: pp * chunks entries where a
   /// rank runs several stages (interleaved, zb-v, dualpipe-v), else pp. The
   /// chunks of dualpipe are two of the pp stages, each on two ranks. stageAt
@@ -142,6 +152,9 @@ struct Plan {
   int64_t ranks() const { return dp * tp * pp * cp; }
   int64_t microbatches() const { return globalBatch / (dp * microBatch); }
 };
+
+/// Microbatches that a chunk of an interleaved plan runs in a row; 0 of others.
+int64_t groupOf(const Plan &plan);
 
 /// Entries that Plan::stages has to have.
 int64_t stageCount(ScheduleKind kind, int64_t pp, int64_t chunks);

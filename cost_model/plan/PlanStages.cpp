@@ -1,6 +1,7 @@
 //===- PlanStages.cpp - Which rank of a pipeline runs what ----------------===//
 #include "cost_model/plan/Plan.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace shardwright::cost {
@@ -40,7 +41,7 @@ ChunkRange chunksOf(ScheduleKind kind) {
 }
 
 std::string scheduleProblem(ScheduleKind kind, int64_t pp, int64_t chunks,
-                            int64_t microbatches) {
+                            int64_t microbatches, int64_t group) {
   const std::string schedule(name(kind));
   const auto wrong = [&](const std::string &wanted, int64_t found) {
     std::string message = "expected ";
@@ -59,6 +60,8 @@ std::string scheduleProblem(ScheduleKind kind, int64_t pp, int64_t chunks,
                  chunks);
   if (chunks > 1 && pp == 1)
     return wrong("pp > 1", pp);
+  if (group != 0 && kind != ScheduleKind::Interleaved)
+    return wrong("no microbatch_group", group);
   const std::string count = "the number of microbatches ";
   switch (kind) {
   case ScheduleKind::GPipe:
@@ -67,11 +70,25 @@ std::string scheduleProblem(ScheduleKind kind, int64_t pp, int64_t chunks,
   case ScheduleKind::Zb2p:
   case ScheduleKind::ZbV:
     return "";
-  case ScheduleKind::Interleaved:
-    if (microbatches % pp != 0)
-      return wrong(count + "to be a multiple of pp = " + std::to_string(pp),
-                   microbatches);
-    return "";
+  case ScheduleKind::Interleaved: {
+    const int64_t size = group == 0 ? pp : group;
+    const std::string ranks = "pp = " + std::to_string(pp);
+    if (microbatches < pp)
+      return wrong(count + "to be at least " + ranks, microbatches);
+    if (size < pp || size > microbatches)
+      return wrong("microbatch_group from " + ranks + " to the " +
+                       std::to_string(microbatches) + " microbatches",
+                   size);
+    const int64_t last = microbatches % size;
+    if (last == 0 || last >= pp)
+      return "";
+    if (size == pp)
+      return wrong(count + "to be a multiple of " + ranks, microbatches);
+    return wrong("the last of groups of " + std::to_string(size) + " in " +
+                     std::to_string(microbatches) +
+                     " microbatches to have at least " + ranks,
+                 last);
+  }
   case ScheduleKind::DualPipe:
     if (pp % 2 != 0)
       return wrong("an even pp", pp);
@@ -85,6 +102,24 @@ std::string scheduleProblem(ScheduleKind kind, int64_t pp, int64_t chunks,
     return "";
   }
   return "";
+}
+
+int64_t leastGroup(int64_t pp, int64_t microbatches, int64_t from) {
+  for (int64_t size = std::max(pp, from); size <= microbatches; ++size)
+    if (const int64_t last = microbatches % size; last == 0 || last >= pp)
+      return size;
+  return 0;
+}
+
+int64_t evenGroup(int64_t pp, int64_t microbatches) {
+  const int64_t groups = microbatches / pp;
+  return groups > 0 && microbatches % groups == 0 ? microbatches / groups : 0;
+}
+
+int64_t groupOf(const Plan &plan) {
+  if (plan.schedule != ScheduleKind::Interleaved)
+    return 0;
+  return plan.group == 0 ? plan.pp : plan.group;
 }
 
 int64_t stageCount(ScheduleKind kind, int64_t pp, int64_t chunks) {

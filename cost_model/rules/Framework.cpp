@@ -57,7 +57,8 @@ const FrameworkFacts &factsOf(Framework framework) {
       "tp-cp-ep-dp-pp or tp-cp-ep-pp-dp; core/transformer/"
       "transformer_config.py: cp_comm_type, fp8, fp4; "
       "core/transformer/attention.py: num_query_groups < tp since "
-      "NVIDIA/Megatron-LM#2565; core/pipeline_parallel/schedules.py",
+      "NVIDIA/Megatron-LM#2565; core/pipeline_parallel/schedules.py: "
+      "microbatch_group_size_per_vp_stage",
       {0, 1, 2, 3},
       {0, 1},
       {Kind::OneFOneB, Kind::Interleaved},
@@ -84,7 +85,8 @@ const FrameworkFacts &factsOf(Framework framework) {
       "passes shards on round a ring), mixed_precision_reduce; distributed/"
       "parallel_dims.py: mesh pp, dp_replicate, dp_shard, cp, tp, etp; "
       "distributed/pipeline_parallel.py; components/quantization; "
-      "models/llama4/infra/parallelize.py: apply_moe_ep_tp",
+      "models/llama4/infra/parallelize.py: apply_moe_ep_tp; "
+      "torch/distributed/pipelining/schedules.py: ScheduleInterleaved1F1B",
       {0, 2, 3},
       {0, 2, 3},
       {Kind::OneFOneB, Kind::GPipe, Kind::Interleaved, Kind::ZbV,
@@ -102,7 +104,8 @@ const FrameworkFacts &factsOf(Framework framework) {
       HostActivations::Never,
       // Without a mesh of experts, that of tp splits them.
       ExpertTensor::TensorUnlessExperts,
-      false}; // shards of a DTensor may differ
+      false, // shards of a DTensor may differ
+      true};
   static const FrameworkFacts deepspeed = {
       "DeepSpeed 0.19.6 (edaa722)",
       "deepspeed/runtime/pipe/engine.py: \"ZeRO-2 and ZeRO-3 are incompatible "

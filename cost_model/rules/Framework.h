@@ -58,6 +58,7 @@ struct FrameworkFacts {
   ExpertTensor expertTensor = ExpertTensor::Any;
   /// To a multiple of 128 * tp, as plans here are (paddedVocab).
   bool padsVocabulary = true;
+  bool evenGroups = false; ///< interleaved microbatches in evenGroup's groups
 };
 const FrameworkFacts &factsOf(Framework framework);
 

@@ -51,6 +51,28 @@ void checkFrameworkSchedule(RuleCheck &check) {
           "a schedule", nameText<ScheduleKind>);
 }
 
+void checkFrameworkGroups(RuleCheck &check) {
+  const Plan &plan = check.plan;
+  const int64_t group = groupOf(plan);
+  if (group == 0 || !factsOf(check.framework).evenGroups ||
+      plan.microbatches() < plan.pp)
+    return; // rule schedule_fits speaks of too few
+  const int64_t even = evenGroup(plan.pp, plan.microbatches());
+  if (group == even)
+    return;
+  const std::string rounds = std::to_string(plan.microbatches() / plan.pp);
+  const std::string under = " under " + std::string(name(check.framework));
+  if (even > 0)
+    check.fail("expected the " + std::to_string(plan.microbatches()) +
+                   " microbatches in " + rounds + " equal groups" + under +
+                   ", but got microbatch_group = " + std::to_string(group),
+               {"microbatch_group = " + std::to_string(even)});
+  else
+    check.fail("expected the number of microbatches to be a multiple of " +
+                   rounds + ", its groups of pp or more," + under +
+                   ", but got " + std::to_string(plan.microbatches()));
+}
+
 void checkFrameworkContext(RuleCheck &check) {
   const Plan &plan = check.plan;
   if (pricesAll(check) || plan.cp == 1)

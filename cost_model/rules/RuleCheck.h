@@ -70,6 +70,7 @@ private:
 // FrameworkRules.cpp: what not every framework runs.
 void checkFrameworkZero(RuleCheck &check);
 void checkFrameworkSchedule(RuleCheck &check);
+void checkFrameworkGroups(RuleCheck &check);
 void checkTensorNeedsSequence(RuleCheck &check);
 void checkFrameworkKvHeads(RuleCheck &check);
 

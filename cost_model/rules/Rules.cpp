@@ -402,7 +402,7 @@ void checkSchedule(Check &check) {
     return; // rules degrees_positive and batch_divisible speak of it
   const int64_t microbatches = plan.microbatches();
   const auto problem = [&](int64_t chunks, int64_t count) {
-    return scheduleProblem(plan.schedule, plan.pp, chunks, count);
+    return scheduleProblem(plan.schedule, plan.pp, chunks, count, plan.group);
   };
   const std::string found = problem(plan.chunks, microbatches);
   if (found.empty())
@@ -412,6 +412,15 @@ void checkSchedule(Check &check) {
   const int64_t chunks = chunksOf(plan.schedule).least;
   if (chunks != plan.chunks && problem(chunks, microbatches).empty())
     legal.push_back("chunks = " + std::to_string(chunks));
+  const int64_t size = plan.schedule == ScheduleKind::Interleaved
+                           ? leastGroup(plan.pp, microbatches)
+                           : 0;
+  if (size != plan.group &&
+      scheduleProblem(plan.schedule, plan.pp, plan.chunks, microbatches, size)
+          .empty())
+    legal.push_back(size == 0 || size == plan.pp
+                        ? "no microbatch_group"
+                        : "microbatch_group = " + std::to_string(size));
   for (int64_t step : {-1, 1})
     for (int64_t count = microbatches + step;
          count >= 1 && count <= microbatches + 2 * plan.pp; count += step) {
@@ -490,6 +499,7 @@ constexpr Entry table[] = {
     {Diag::zero_group, checkZeroRanks},
     {Diag::zero_of_framework, checkFrameworkZero},
     {Diag::schedule_of_framework, checkFrameworkSchedule},
+    {Diag::groups_of_framework, checkFrameworkGroups},
     {Diag::tp_needs_sp, checkTensorNeedsSequence},
     {Diag::sequence_divisible_by_cp, checkContextSequence},
     {Diag::heads_divisible_by_cp, checkContextHeads},

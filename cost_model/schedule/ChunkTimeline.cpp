@@ -155,9 +155,10 @@ private:
 };
 
 /// Microbatches after which an order repeats.
-int64_t orderPeriod(ScheduleKind kind, int64_t stages) {
-  // Under dualpipe microbatches enter at either end in turn.
-  return kind == ScheduleKind::Interleaved ? stages : stageOwners(kind);
+int64_t orderPeriod(ScheduleKind kind, int64_t stages, int64_t group) {
+  if (kind == ScheduleKind::Interleaved)
+    return group == 0 ? stages : group;
+  return stageOwners(kind); // under dualpipe they enter at either end in turn
 }
 
 /// The steady part of a run: on every stage blocks of `length` actions that end
@@ -273,16 +274,19 @@ Timeline runComputations(const Schedule &schedule, const PipelineTimes &times) {
 Timeline runPeriodic(ScheduleKind kind, int64_t microbatches,
                      const PipelineTimes &times, ScheduleCache &schedules) {
   const int64_t stages = times.stages, chunks = times.chunks;
-  const int64_t period = orderPeriod(kind, stages);
+  const int64_t period = orderPeriod(kind, stages, times.group);
   // Runs so short show the warm-up and the waits of a steady state; if it does
   // not repeat yet, a longer one may.
-  for (int64_t run = 8 * stages; run + period < microbatches; run *= 2) {
+  for (int64_t run = 8 * std::max(stages, period);
+       run + period < microbatches; run *= 2) {
     const int64_t aligned = run + (microbatches - run) % period;
-    const Schedule &schedule = schedules.get(kind, stages, chunks, aligned);
+    const Schedule &schedule =
+        schedules.get(kind, stages, chunks, aligned, times.group);
     Simulation simulation(schedule, times);
     simulation.run();
     const Steady steady = steadyPart(
-        schedule, schedules.get(kind, stages, chunks, aligned + period));
+        schedule,
+        schedules.get(kind, stages, chunks, aligned + period, times.group));
     // Waits of either sign: blocks of the stages are numbered apart by as much.
     const auto window =
         static_cast<size_t>(2 * longestWait(schedule, simulation, steady) + 1);
@@ -312,8 +316,8 @@ Timeline runPeriodic(ScheduleKind kind, int64_t microbatches,
       return timeline;
     }
   }
-  return runComputations(schedules.get(kind, stages, chunks, microbatches),
-                         times);
+  return runComputations(
+      schedules.get(kind, stages, chunks, microbatches, times.group), times);
 }
 
 } // namespace shardwright::cost

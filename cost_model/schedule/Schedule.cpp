@@ -241,9 +241,10 @@ BorderBuffers countBorders(const Schedule &schedule, int64_t stage) {
 } // namespace
 
 Schedule makeSchedule(ScheduleKind kind, int64_t stages, int64_t microbatches,
-                      int64_t chunks) {
+                      int64_t chunks, int64_t group) {
   assert(stages >= 1 && microbatches >= 1 && "a schedule has something to do");
-  Schedule schedule = makeComputations(kind, stages, microbatches, chunks);
+  Schedule schedule =
+      makeComputations(kind, stages, microbatches, chunks, group);
   const std::vector<Event> events = GlobalOrder(schedule).run();
   const std::vector<std::vector<Action>> computations =
       std::move(schedule.actions);

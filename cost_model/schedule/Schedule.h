@@ -44,6 +44,7 @@ struct BorderBuffers {
 struct Schedule {
   ScheduleKind kind = ScheduleKind::OneFOneB;
   int64_t stages = 1, chunks = 1, microbatches = 1;
+  int64_t group = 0; ///< as Plan's
   std::vector<std::vector<Action>> actions; ///< per stage
   std::vector<int64_t> slots; ///< activation slots: [stage * chunks + chunk]
   std::vector<BorderBuffers> borders; ///< per stage
@@ -72,8 +73,10 @@ struct Schedule {
 /// GPipe: all forwards, then all backwards in reverse order of microbatch.
 /// 1F1B (PipeDream-flush): stage i warms up with min(M, pp - i - 1) forwards.
 /// Interleaved: 1F1B as Megatron-LM orders it (Narayanan et al., SC'21): stage
-///   i warms up with 2 (pp - i - 1) + (chunks - 1) pp forwards; chunks change
-///   every pp microbatches. In these three every B is joined with its W.
+///   i warms up with 2 (pp - i - 1) + (chunks - 1) g forwards; chunks change
+///   every g microbatches, and after the last that are left. g is pp or `group`
+///   (Megatron Core's microbatch_group_size_per_vp_stage, torch's
+///   microbatches_per_round). In these three every B is joined with its W.
 /// ZB-H1, ZB-2p (Qi et al., Zero Bubble Pipeline Parallelism, arXiv 2401.10241,
 ///   schedules H1 and H2): 1F1B whose stage i warms up with d (pp - i - 1)
 ///   forwards and runs W of a microbatch d i backwards later, d = 1, 2.
@@ -82,18 +85,19 @@ struct Schedule {
 /// DualPipe, DualPipeV (DeepSeek-V3, arXiv 2412.19437): in the order of
 ///   github.com/deepseek-ai/DualPipe, eight phases.
 ///
-/// scheduleProblem(kind, stages, chunks, microbatches) is empty.
+/// scheduleProblem(kind, stages, chunks, microbatches, group) is empty.
 Schedule makeSchedule(ScheduleKind kind, int64_t stages, int64_t microbatches,
-                      int64_t chunks = 1);
+                      int64_t chunks = 1, int64_t group = 0);
 
 /// The same without transfers, Reduce and Step, slots and borders: for those
 /// who let transfers follow from the computations (Timeline).
 Schedule makeComputations(ScheduleKind kind, int64_t stages,
-                          int64_t microbatches, int64_t chunks = 1);
+                          int64_t microbatches, int64_t chunks = 1,
+                          int64_t group = 0);
 /// Of one stage.
 std::vector<Action> computationsOf(ScheduleKind kind, int64_t stages,
                                    int64_t microbatches, int64_t chunks,
-                                   int64_t stage);
+                                   int64_t stage, int64_t group = 0);
 
 /// Slots of `stage` in a schedule of one chunk, without making it: GPipe holds
 /// every microbatch, 1F1B min(M, pp - stage).
@@ -111,7 +115,7 @@ struct InFlight {
 /// everything. One if there is one chunk whose backwards are joined.
 std::vector<InFlight> inFlight(ScheduleKind kind, int64_t stages,
                                int64_t microbatches, int64_t chunks,
-                               int64_t stage);
+                               int64_t stage, int64_t group = 0);
 
 /// What memory depends on, of every stage: moments and border buffers of as many
 /// microbatches as fill the pipeline (more add nothing).
@@ -120,7 +124,8 @@ struct ScheduleFacts {
   std::vector<BorderBuffers> borders;
 };
 ScheduleFacts scheduleFacts(ScheduleKind kind, int64_t stages,
-                            int64_t microbatches, int64_t chunks);
+                            int64_t microbatches, int64_t chunks,
+                            int64_t group = 0);
 
 /// Simulates rendezvous without buffering and slot life with code of its own:
 /// every F, B and W exactly once per chunk and microbatch, in dependency order;

@@ -105,13 +105,15 @@ std::vector<Action> zeroBubble(int64_t microbatches, int64_t warmup,
 }
 
 std::vector<Action> interleaved(int64_t stages, int64_t microbatches,
-                                int64_t chunks, int64_t stage) {
+                                int64_t chunks, int64_t stage, int64_t group) {
   Order order(chunks);
   const int64_t total = microbatches * chunks;
   const int64_t warmup =
-      std::min(total, 2 * (stages - stage - 1) + (chunks - 1) * stages);
+      std::min(total, 2 * (stages - stage - 1) + (chunks - 1) * group);
   const auto chunkAt = [&](int64_t step) {
-    return static_cast<int32_t>(step % (stages * chunks) / stages);
+    const int64_t turn = group * chunks; // of a whole group through all chunks
+    const int64_t left = microbatches - step / turn * group;
+    return static_cast<int32_t>(step % turn / std::min(group, left));
   };
   const auto last = static_cast<int32_t>(chunks - 1);
   for (int64_t step = 0; step < warmup; ++step)
@@ -226,15 +228,16 @@ std::vector<Action> dualPipe(int64_t ranks, int64_t rank, int64_t count,
 
 std::vector<Action> computationsOf(ScheduleKind kind, int64_t stages,
                                    int64_t microbatches, int64_t chunks,
-                                   int64_t stage) {
-  assert(scheduleProblem(kind, stages, chunks, microbatches).empty());
+                                   int64_t stage, int64_t group) {
+  assert(scheduleProblem(kind, stages, chunks, microbatches, group).empty());
   switch (kind) {
   case ScheduleKind::GPipe:
     return gpipe(microbatches);
   case ScheduleKind::OneFOneB:
     return oneFOneB(microbatches, stages - stage - 1);
   case ScheduleKind::Interleaved:
-    return interleaved(stages, microbatches, chunks, stage);
+    return interleaved(stages, microbatches, chunks, stage,
+                       group == 0 ? stages : group);
   case ScheduleKind::ZbH1:
     return zeroBubble(microbatches, stages - stage - 1, stage);
   case ScheduleKind::Zb2p:
@@ -251,15 +254,17 @@ std::vector<Action> computationsOf(ScheduleKind kind, int64_t stages,
 }
 
 Schedule makeComputations(ScheduleKind kind, int64_t stages,
-                          int64_t microbatches, int64_t chunks) {
+                          int64_t microbatches, int64_t chunks,
+                          int64_t group) {
   Schedule schedule;
   schedule.kind = kind;
   schedule.stages = stages;
   schedule.chunks = chunks;
   schedule.microbatches = microbatches;
+  schedule.group = group;
   for (int64_t stage = 0; stage < stages; ++stage)
     schedule.actions.push_back(
-        computationsOf(kind, stages, microbatches, chunks, stage));
+        computationsOf(kind, stages, microbatches, chunks, stage, group));
   return schedule;
 }
 
@@ -287,11 +292,17 @@ int64_t slotCount(ScheduleKind kind, int64_t stages, int64_t microbatches,
 namespace {
 
 /// As many microbatches as show all that a rank can hold: warm-up is over after
-/// fewer than 2 pp, and then the order repeats.
+/// fewer than 2 pp, and then the order repeats. In groups it is over within two,
+/// what is in flight spans three at most, and the last is as large as it is.
 int64_t fillingMicrobatches(ScheduleKind kind, int64_t stages,
-                            int64_t microbatches) {
-  return kind == ScheduleKind::GPipe ? microbatches
-                                     : std::min(microbatches, 4 * stages);
+                            int64_t microbatches, int64_t group) {
+  if (kind == ScheduleKind::GPipe)
+    return microbatches;
+  if (group == 0)
+    group = stages;
+  const int64_t last =
+      kind == ScheduleKind::Interleaved ? microbatches % group : 0;
+  return std::min(microbatches, 4 * group + last);
 }
 
 bool covers(const InFlight &a, const InFlight &b) {
@@ -305,12 +316,13 @@ bool covers(const InFlight &a, const InFlight &b) {
 
 std::vector<InFlight> inFlight(ScheduleKind kind, int64_t stages,
                                int64_t microbatches, int64_t chunks,
-                               int64_t stage) {
+                               int64_t stage, int64_t group) {
   if (kind == ScheduleKind::GPipe || kind == ScheduleKind::OneFOneB)
     return {{{slotCount(kind, stages, microbatches, stage)}, {0}}};
-  const int64_t filling = fillingMicrobatches(kind, stages, microbatches);
+  const int64_t filling =
+      fillingMicrobatches(kind, stages, microbatches, group);
   const std::vector<Action> actions =
-      computationsOf(kind, stages, filling, chunks, stage);
+      computationsOf(kind, stages, filling, chunks, stage, group);
   const std::vector<int64_t> none(static_cast<size_t>(chunks), 0);
   InFlight now{none, none};
   std::vector<InFlight> most;
@@ -344,17 +356,19 @@ std::vector<InFlight> inFlight(ScheduleKind kind, int64_t stages,
 }
 
 ScheduleFacts scheduleFacts(ScheduleKind kind, int64_t stages,
-                            int64_t microbatches, int64_t chunks) {
+                            int64_t microbatches, int64_t chunks,
+                            int64_t group) {
   ScheduleFacts facts;
   const bool plain = chunks == 1 && !splitsBackward(kind);
   if (!plain)
-    facts.borders = makeSchedule(kind, stages,
-                                 fillingMicrobatches(kind, stages, microbatches),
-                                 chunks)
-                        .borders;
+    facts.borders =
+        makeSchedule(kind, stages,
+                     fillingMicrobatches(kind, stages, microbatches, group),
+                     chunks, group)
+            .borders;
   for (int64_t stage = 0; stage < stages; ++stage) {
     facts.inFlight.push_back(
-        inFlight(kind, stages, microbatches, chunks, stage));
+        inFlight(kind, stages, microbatches, chunks, stage, group));
     if (plain) // one buffer each, but at the ends
       facts.borders.push_back(
           {stage + 1 < stages, stage + 1 < stages, stage > 0});

@@ -259,7 +259,7 @@ std::string checkShape(const Schedule &schedule) {
     return "expected at least one stage and one microbatch";
   if (std::string problem =
           scheduleProblem(schedule.kind, schedule.stages, schedule.chunks,
-                          schedule.microbatches);
+                          schedule.microbatches, schedule.group);
       !problem.empty())
     return problem;
   const auto stages = static_cast<size_t>(schedule.stages);

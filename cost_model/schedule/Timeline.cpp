@@ -207,9 +207,10 @@ Timeline runSchedule(const Schedule &schedule, const PipelineTimes &times) {
 }
 
 const Schedule &ScheduleCache::get(ScheduleKind kind, int64_t stages,
-                                   int64_t chunks, int64_t microbatches) {
-  const std::array<int64_t, 4> key{static_cast<int64_t>(kind), stages, chunks,
-                                   microbatches};
+                                   int64_t chunks, int64_t microbatches,
+                                   int64_t group) {
+  const std::array<int64_t, 5> key{static_cast<int64_t>(kind), stages, chunks,
+                                   microbatches, group};
   auto found = schedules.find(key);
   if (found == schedules.end())
     found =
@@ -217,7 +218,8 @@ const Schedule &ScheduleCache::get(ScheduleKind kind, int64_t stages,
             .emplace(key,
                      transfersAreActions(kind)
                          ? makeSchedule(kind, stages, microbatches, chunks)
-                         : makeComputations(kind, stages, microbatches, chunks))
+                         : makeComputations(kind, stages, microbatches, chunks,
+                                            group))
             .first;
   return found->second;
 }

@@ -25,6 +25,7 @@ struct StageTimes {
 /// of the pipeline.
 struct PipelineTimes {
   int64_t stages = 1, chunks = 1;
+  int64_t group = 0; ///< as Plan's
   std::vector<StageTimes> times;
   Seconds sendForward, sendBackward; ///< between neighbours, one microbatch
   /// Transfers run beside compute: a sender goes on at once and a receiver
@@ -55,10 +56,10 @@ Timeline runSchedule(const Schedule &schedule, const PipelineTimes &times);
 class ScheduleCache {
 public:
   const Schedule &get(ScheduleKind kind, int64_t stages, int64_t chunks,
-                      int64_t microbatches);
+                      int64_t microbatches, int64_t group = 0);
 
 private:
-  std::map<std::array<int64_t, 4>, Schedule> schedules;
+  std::map<std::array<int64_t, 5>, Schedule> schedules;
 };
 
 /// The same as runSchedule of a schedule of so many microbatches, but run only

@@ -26,6 +26,7 @@ std::string_view name(Field field) {
   case Field::ZeroRanks: return "zero_ranks";
   case Field::Offload: return "offload";
   case Field::Order: return "order";
+  case Field::Group: return "microbatch_group";
   }
   return "";
 }
@@ -164,6 +165,7 @@ void setFields(const Program &program, Plan &plan,
   plan.microBatch = candidate.microBatch;
   plan.schedule = candidate.schedule;
   plan.chunks = candidate.chunks;
+  plan.group = candidate.group;
   plan.kvReplicas = kvReplicasOf(program, plan.tp);
 }
 

@@ -34,6 +34,7 @@ struct Candidate {
   int64_t zeroRanks = 0; ///< as Plan's
   ScheduleKind schedule = ScheduleKind::OneFOneB;
   int64_t chunks = 1; ///< parts of the model that a pipeline rank runs in turn
+  int64_t group = 0;  ///< as Plan's
   bool offload = false;           ///< the optimizer lives on the host
   std::optional<DType> gradients; ///< unless given the base plan's
   Recompute recompute = Recompute::None;
@@ -51,18 +52,19 @@ struct Candidate {
 enum class Depth {
   Mesh,     ///< dp, tp, pp, cp, ep, etp
   Batch,    ///< sp, cpKind, order, products, microBatch
-  State,    ///< zero, zeroRanks, schedule, chunks, offload, gradients
+  State,    ///< zero, zeroRanks, schedule, chunks, group, offload, gradients
   Policy,   ///< recompute, fullLayers
   Complete, ///< firstLayers, lastLayers
 };
 
 /// Fields that a question may fix or limit. Booleans count as 0 and 1, enums
-/// by their number.
+/// by their number; a group is that of groupOf.
 enum class Field {
   Dp, Tp, Pp, Ep, Etp, Sp, MicroBatch, Zero, Schedule, Recompute, FullLayers,
   FirstLayers, LastLayers, Chunks, Cp, CpKind, ZeroRanks, Offload, Order,
+  Group,
 };
-inline constexpr int numFields = 19;
+inline constexpr int numFields = 20;
 std::string_view name(Field field);
 
 /// Closed interval of a field, less single values.

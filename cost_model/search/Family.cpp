@@ -104,6 +104,20 @@ std::vector<Candidate> Family::batches(const Candidate &mesh) const {
   return result;
 }
 
+/// The group of microbatches that interleaved chunks run in a row: the least that
+/// the framework has and the question allows; 0 if there is none.
+int64_t Family::groupFor(int64_t pp, int64_t microbatches) const {
+  const Range &range = options.ranges[static_cast<int>(Field::Group)];
+  if (options.evenGroups) {
+    const int64_t group = evenGroup(pp, microbatches);
+    return range.contains(group) ? group : 0;
+  }
+  int64_t group = leastGroup(pp, microbatches, range.least);
+  while (group > 0 && group <= range.most && !range.contains(group))
+    group = leastGroup(pp, microbatches, group + 1);
+  return group <= range.most ? group : 0;
+}
+
 /// ZeRO with one data rank and schedules with one stage are the same program as
 /// without: not counted twice.
 std::vector<Candidate> Family::states(const Candidate &batch) const {
@@ -112,12 +126,20 @@ std::vector<Candidate> Family::states(const Candidate &batch) const {
       options.globalBatch / (batch.dp * batch.microBatch);
   const bool hosts = allows(Field::Offload, 1);
   Candidate candidate = batch;
-  std::vector<std::pair<ScheduleKind, int64_t>> schedules; // and chunks
+  struct Pipeline {
+    ScheduleKind schedule;
+    int64_t chunks, group;
+  };
+  std::vector<Pipeline> schedules;
   const auto addSchedule = [&](ScheduleKind schedule, int64_t chunks) {
-    if (allows(Field::Schedule, static_cast<int64_t>(schedule)) &&
-        allows(Field::Chunks, chunks) &&
-        scheduleProblem(schedule, batch.pp, chunks, microbatches).empty())
-      schedules.emplace_back(schedule, chunks);
+    if (!allows(Field::Schedule, static_cast<int64_t>(schedule)) ||
+        !allows(Field::Chunks, chunks))
+      return;
+    const bool grouped = schedule == ScheduleKind::Interleaved;
+    const int64_t group = grouped ? groupFor(batch.pp, microbatches) : 0;
+    if ((grouped ? group > 0 : allows(Field::Group, 0)) &&
+        scheduleProblem(schedule, batch.pp, chunks, microbatches, group).empty())
+      schedules.push_back({schedule, chunks, group == batch.pp ? 0 : group});
   };
   if (batch.pp == 1)
     addSchedule(ScheduleKind::OneFOneB, 1);
@@ -130,9 +152,10 @@ std::vector<Candidate> Family::states(const Candidate &batch) const {
            ++chunks)
         addSchedule(schedule, chunks);
     }
-  const auto add = [&](ScheduleKind schedule, int64_t chunks) {
-    candidate.schedule = schedule;
-    candidate.chunks = chunks;
+  const auto add = [&](const Pipeline &pipeline) {
+    candidate.schedule = pipeline.schedule;
+    candidate.chunks = pipeline.chunks;
+    candidate.group = pipeline.group;
     for (std::optional<DType> gradients : choices(options.gradients)) {
       candidate.gradients = gradients;
       for (bool offload : {false, true}) {
@@ -157,8 +180,8 @@ std::vector<Candidate> Family::states(const Candidate &batch) const {
         continue;
       candidate.zeroRanks = ranks == batch.dp ? 0 : ranks;
       if (allows(Field::ZeroRanks, candidate.zeroRanks))
-        for (const auto &[schedule, chunks] : schedules)
-          add(schedule, chunks);
+        for (const Pipeline &pipeline : schedules)
+          add(pipeline);
     }
   }
   return result;
@@ -273,6 +296,7 @@ void allow(SearchOptions &options, Framework framework,
   options.zero = facts.zero;
   options.zeroUnderPipeline = facts.zeroUnderPipeline;
   options.schedules = facts.schedules;
+  options.evenGroups = facts.evenGroups;
   options.cpKinds = facts.cpKinds;
   options.contextUnderPipeline = facts.contextUnderPipeline;
   options.copies = facts.copies;

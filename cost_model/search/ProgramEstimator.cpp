@@ -138,7 +138,7 @@ public:
   const ScheduleFacts &scheduleOf(const Plan &plan) {
     auto [entry, inserted] = facts.try_emplace(
         {static_cast<int64_t>(plan.schedule), plan.pp, plan.microbatches(),
-         plan.chunks});
+         plan.chunks, plan.group});
     if (inserted)
       entry->second = scheduleFacts(plan);
     return entry->second;
@@ -157,7 +157,7 @@ public:
   EstimateCache cache;
   StageBounds bounds;
   std::unique_ptr<Site> current;
-  std::map<std::array<int64_t, 4>, ScheduleFacts> facts;
+  std::map<std::array<int64_t, 5>, ScheduleFacts> facts;
 };
 
 ProgramEstimator::ProgramEstimator(const Program &program,

@@ -88,7 +88,8 @@ std::string layersText(const std::vector<int64_t> &layers) {
 
 namespace {
 
-/// "1F1B", "interleaved x 4": as people write it, with the chunks of a rank.
+/// "1F1B", "interleaved x 4 by 9": as people write it, with the chunks of a rank
+/// and the microbatches that these run in a row, if not pp.
 std::string scheduleText(const Plan &plan) {
   switch (plan.schedule) {
   case ScheduleKind::GPipe:
@@ -96,7 +97,8 @@ std::string scheduleText(const Plan &plan) {
   case ScheduleKind::OneFOneB:
     return "1F1B";
   case ScheduleKind::Interleaved:
-    return "interleaved x " + std::to_string(plan.chunks);
+    return "interleaved x " + std::to_string(plan.chunks) +
+           (plan.group == 0 ? "" : " by " + std::to_string(plan.group));
   case ScheduleKind::ZbH1:
     return "ZB-H1";
   case ScheduleKind::Zb2p:

@@ -73,6 +73,7 @@ struct SearchOptions {
   std::vector<int> zeroUnderPipeline = {0, 1};
   std::vector<ScheduleKind> schedules = {ScheduleKind::OneFOneB,
                                          ScheduleKind::GPipe};
+  bool evenGroups = false; ///< of interleaved microbatches: evenGroup alone
   std::vector<CpKind> cpKinds;      ///< none: cp is 1
   bool contextUnderPipeline = true; ///< cp > 1 with pp > 1
   std::vector<int> copies;  ///< ZeRO stages whose shards may have copies (HSDP)

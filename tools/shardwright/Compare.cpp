@@ -84,6 +84,8 @@ std::vector<PlanField> fieldsOf(const Plan &plan) {
           {"schedule",
            plan.pp > 1 ? std::string(name(plan.schedule)) : "-"},
           {"vp", number(plan.chunks)},
+          {"microbatch group",
+           groupOf(plan) > 0 ? number(groupOf(plan)) : "-"},
           {"parameters", std::string(name(plan.dtypes.param))},
           {"compute", std::string(name(plan.dtypes.compute))},
           {"products", std::string(name(plan.dtypes.products))},

@@ -114,6 +114,7 @@ constexpr Spelling spellings[] = {
     {"micro_batch", Field::MicroBatch, false},
     {"micro-batch", Field::MicroBatch, false},
     {"vp", Field::Chunks},
+    {"microbatch_group", Field::Group},
     {"schedule", Field::Schedule},
     {"recompute", Field::Recompute},
     {"first_layers", Field::FirstLayers},
@@ -235,8 +236,9 @@ private:
                             return range.contains(
                                 static_cast<int64_t>(schedule));
                           });
-    case Field::ZeroRanks:
-      first = 0; // all data ranks
+    case Field::ZeroRanks: // all data ranks
+    case Field::Group:     // schedules without
+      first = 0;
       break;
     default: // degrees and counts
       break;
@@ -285,6 +287,11 @@ private:
                         "expected 0 (all data ranks) or a number of them, "
                         "but got '" +
                             value + "'");
+      break;
+    case Field::Group:
+      if (!parseInteger(value, number) || number < 0)
+        return complain(text, "expected 0 (schedules without) or a number of "
+                              "microbatches, but got '" + value + "'");
       break;
     case Field::Schedule: {
       ScheduleKind schedule;

@@ -14,7 +14,7 @@ bool sameLayout(const Plan &a, const Plan &b) {
          a.ep == b.ep && a.etp == b.etp && a.sp == b.sp &&
          a.microBatch == b.microBatch && a.zero == b.zero &&
          a.zeroRanks == b.zeroRanks && a.schedule == b.schedule &&
-         a.chunks == b.chunks;
+         a.chunks == b.chunks && a.group == b.group;
 }
 
 } // namespace

@@ -72,6 +72,8 @@ void PlanFlags::add(CLI::App &command) {
   degree("--chunks", chunks,
          "Chunks of layers on a pipeline rank (default 2 where the schedule "
          "has them)");
+  degree("--microbatch-group", group,
+         "Microbatches that an interleaved chunk runs in a row (default pp)");
   command
       .add_option("--layers", layers,
                   "Layers of each stage, such as 8,8,8,6 (default even)")
@@ -81,7 +83,8 @@ void PlanFlags::add(CLI::App &command) {
 bool PlanFlags::any() const {
   return tp || pp || dp || cp || ep || etp || microBatch || zero >= 0 || sp ||
          zeroRanks || offload || activations || !cpKind.empty() ||
-         !recompute.empty() || !schedule.empty() || chunks || !layers.empty();
+         !recompute.empty() || !schedule.empty() || chunks || group ||
+         !layers.empty();
 }
 
 int64_t defaultGlobalBatch(int64_t gpus, int64_t sequence) {
@@ -217,6 +220,7 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
       Candidate one = candidate, two = candidate;
       one.zeroRanks = 0;
       one.chunks = chunks;
+      one.group = flags.group == candidate.pp ? 0 : flags.group;
       two = one;
       one.dp = 1;
       two.dp = 2;
@@ -238,6 +242,7 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   plan = planAt(program, from, candidate);
   plan.offloadActivations = flags.activations;
   plan.chunks = chunks;
+  plan.group = flags.group == plan.pp ? 0 : flags.group;
   if (stages != plan.pp)
     plan.stages = evenStages(program, stages, candidate.recompute,
                              candidate.fullLayers);

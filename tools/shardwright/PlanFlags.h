@@ -17,7 +17,7 @@ namespace shardwright::tools {
 struct PlanFlags {
   int64_t tp = 0, pp = 0, dp = 0, ep = 0, etp = 0;
   int64_t cp = 0, zeroRanks = 0;
-  int64_t microBatch = 0, zero = -1, chunks = 0;
+  int64_t microBatch = 0, zero = -1, chunks = 0, group = 0;
   bool sp = false, offload = false, activations = false;
   std::string cpKind, recompute, schedule, layers;
 

@@ -165,6 +165,11 @@ private:
       values.insert(static_cast<int64_t>(c.schedule));
       return;
     case Field::Chunks: values.insert(c.chunks); return;
+    case Field::Group:
+      values.insert(c.schedule != ScheduleKind::Interleaved ? 0
+                    : c.group == 0                          ? c.pp
+                                                            : c.group);
+      return;
     case Field::Offload: values.insert(c.offload); return;
     default: break;
     }
@@ -209,7 +214,7 @@ bool ofFramework(Field field) {
   return field == Field::Offload || field == Field::Chunks ||
          field == Field::Order || field == Field::CpKind ||
          field == Field::ZeroRanks || field == Field::Zero ||
-         field == Field::Schedule;
+         field == Field::Schedule || field == Field::Group;
 }
 
 /// What of the constraints keeps plans out: each that alone could be dropped,

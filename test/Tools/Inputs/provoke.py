@@ -219,6 +219,10 @@ flags("heads_repeated_for_cp", "--gpus", "16", "--cp", "16", "--cp-kind", "a2a",
       "--global-batch", "16", "--runs-on", "deepspeed", cluster="dgx-h100",
       model=f"{source}/examples/models/llama-3-8b")
 planned("schedule_fits", changed(plan, schedule__chunks=2))
+flags("groups_of_framework", "--gpus", "4", "--pp", "4", "--schedule",
+      "interleaved", "--global-batch", "11", "--microbatch-group", "11",
+      "--runs-on", "torchtitan", cluster="dgx-h100", code=5,
+      model=f"{source}/examples/models/llama-3-8b")
 planned("reduce_equals_grad", changed(plan, dtypes__reduce="bf16"))
 unit = {
     name: "RulesTest.cpp" for name in

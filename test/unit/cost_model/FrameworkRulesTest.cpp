@@ -81,6 +81,41 @@ TEST_CASE("frameworks run what is in their code") {
     CHECK(checkPlan(program, flat, ModelCheck::NameOnly, framework).empty());
 }
 
+TEST_CASE("torchtitan makes equal groups of interleaved microbatches") {
+  const Program program = smallLlama({16, 24, 4, 2, 3, 40, 1000, 8, false});
+  const struct {
+    int64_t microbatches, group;
+    const char *message; ///< empty: it is accepted
+  } cases[] = {
+      {8, 0, ""},
+      {5, 0, "schedule_fits"},
+      {7, 7, "expected the number of microbatches to be a multiple of 3, its "
+             "groups of pp or more, under torchtitan, but got 7"},
+      {3, 3, ""},
+      {8, 4, "expected the 8 microbatches in 4 equal groups under torchtitan, "
+             "but got microbatch_group = 4; legal here: microbatch_group = 2"},
+  };
+  for (const auto &c : cases) {
+    CAPTURE(c.microbatches, c.group);
+    Plan plan = planFor(program, 2, 1, 1, false, 0, 1, c.microbatches);
+    plan.schedule = ScheduleKind::Interleaved;
+    plan.chunks = 2;
+    plan.group = c.group == 2 ? 0 : c.group;
+    plan.stages = evenStages(program, 4, Recompute::None);
+    const std::vector<Violation> found =
+        checkPlan(program, plan, ModelCheck::NameOnly, Framework::TorchTitan);
+    const std::optional<Violation> group = find(found, "groups_of_framework");
+    if (std::string(c.message).empty())
+      CHECK(found.empty());
+    else
+      CHECK((find(found, c.message) || (group && group->message == c.message)));
+    // Megatron Core takes any that fill the pipeline.
+    CHECK_FALSE(find(checkPlan(program, plan, ModelCheck::NameOnly,
+                               Framework::MegatronCore),
+                     "groups_of_framework"));
+  }
+}
+
 TEST_CASE("experts are split as a framework splits them") {
   Program program = smallLlama({16, 24, 4, 2, 3, 40, 1000, 8, false});
   program.experts = 8;

@@ -107,6 +107,22 @@ TEST_CASE("a plan survives its text") {
     }
 }
 
+TEST_CASE("a group of microbatches is written where it is not pp") {
+  Plan plan = somePlan(), read;
+  plan.schedule = ScheduleKind::Interleaved;
+  Failure failure;
+  for (int64_t group : {int64_t(0), plan.pp, plan.pp + 3}) {
+    CAPTURE(group);
+    plan.group = group;
+    const std::string text = canonicalText(plan);
+    CHECK((text.find("\"microbatch_group\": 5") != std::string::npos) ==
+          (group == 5));
+    REQUIRE(readPlan(text, "p.json", read, failure));
+    CHECK(groupOf(read) == groupOf(plan));
+    CHECK(canonicalText(read) == text);
+  }
+}
+
 TEST_CASE("keys of a split sequence, of copies and of narrow products") {
   Program program = smallLlama();
   Plan plan = planFor(program, 2, 2, 2, true, 1, 2, 8, Recompute::None);

@@ -149,6 +149,17 @@ std::vector<Candidate> everyCandidate(const Setting &s) {
                 c.gradients = gradients;
                 c.schedule = schedule;
                 c.chunks = chunks;
+                // Of groups the smallest that can be, written down if not pp.
+                const int64_t count =
+                    s.options.globalBatch / (c.dp * c.microBatch);
+                c.group = 0;
+                if (schedule == ScheduleKind::Interleaved) {
+                  c.group = c.pp;
+                  while (c.group < count && count % c.group != 0 &&
+                         count % c.group < c.pp)
+                    ++c.group;
+                  c.group = c.group == c.pp ? 0 : c.group;
+                }
                 policies(c);
               }
   };
@@ -236,6 +247,13 @@ TEST_CASE("search equals brute force over the cost model") {
        true,
        true},
       {{32, 24, 2, 2, 6, 40, 500, 3, true}, "dgx-a100", "megatron-core", 8, 8},
+      {{128, 512, 4, 2, 64, 1024, 4000, 4, false},
+       "dgx-h100",
+       "megatron-core",
+       4,
+       6,
+       false,
+       true},
       {{16, 24, 4, 2, 3, 40, 1000, 5, false}, "host", "native", 6, 6},
       {{128, 512, 4, 2, 64, 1024, 4000, 4, false},
        "dgx-h100",

@@ -422,7 +422,45 @@ TEST_CASE("schedules name the batches near by") {
       find(checkPlan(m, p), "schedule_fits");
   REQUIRE(violation);
   CHECK(violation->legal ==
-        std::vector<std::string>{"global = 4", "global = 8"});
+        std::vector<std::string>{"microbatch_group = 3", "global = 4",
+                                 "global = 8"});
+}
+
+TEST_CASE("groups of interleaved microbatches fill the pipeline, the last too") {
+  const Program m = program(); // 6 layers
+  const auto problem = [&](int64_t microbatches, int64_t group,
+                           ScheduleKind kind = ScheduleKind::Interleaved) {
+    Plan p = planFor(m, 3, 1, 1, false, 0, 1, microbatches);
+    if (kind == ScheduleKind::Interleaved) {
+      p.chunks = 2;
+      p.stages = evenStages(m, 6, Recompute::None);
+    }
+    p.schedule = kind;
+    p.group = group;
+    const std::optional<Violation> violation =
+        find(checkPlan(m, p), "schedule_fits");
+    return violation ? violation->message : "";
+  };
+  for (const auto &[microbatches, group] :
+       {std::pair(6, 0), std::pair(6, 3), std::pair(6, 6), std::pair(5, 5),
+        std::pair(7, 4), std::pair(10, 7)})
+    CHECK(problem(microbatches, group) == "");
+  CHECK(problem(5, 0) ==
+        "expected the number of microbatches to be a multiple of pp = 3 for "
+        "schedule interleaved, but got 5; legal here: microbatch_group = 5, "
+        "global = 3, global = 6");
+  CHECK(problem(6, 2) ==
+        "expected microbatch_group from pp = 3 to the 6 microbatches for "
+        "schedule interleaved, but got 2; legal here: no microbatch_group");
+  CHECK(problem(6, 7).find("but got 7") != std::string::npos);
+  CHECK(problem(6, 5) ==
+        "expected the last of groups of 5 in 6 microbatches to have at least "
+        "pp = 3 for schedule interleaved, but got 1; legal here: no "
+        "microbatch_group, global = 5, global = 8");
+  CHECK(problem(2, 0).find("to be at least pp = 3") != std::string::npos);
+  CHECK(problem(6, 3, ScheduleKind::OneFOneB) ==
+        "expected no microbatch_group for schedule 1f1b, but got 3; legal "
+        "here: no microbatch_group");
 }
 
 TEST_CASE("a V has two chunks") {

@@ -191,6 +191,111 @@ TEST_CASE("what is in flight agrees with the lists, and soon grows no more") {
   });
 }
 
+namespace {
+
+/// Every group of interleaved microbatches over a few ranks.
+template <typename Visit> void forEachGroup(Visit visit) {
+  for (int64_t stages = 2; stages <= 5; ++stages)
+    for (int64_t microbatches = 1; microbatches <= 24; ++microbatches)
+      for (int64_t group = 1; group <= microbatches + 1; ++group)
+        for (int64_t chunks : {2, 3})
+          if (scheduleProblem(ScheduleKind::Interleaved, stages, chunks,
+                              microbatches, group)
+                  .empty())
+            visit(stages, microbatches, chunks, group);
+}
+
+} // namespace
+
+TEST_CASE("chunks run groups of microbatches in a row") {
+  // 2 ranks, 5 microbatches by 3: each chunk takes 0 1 2, then each takes 3 4.
+  const Schedule s = makeSchedule(ScheduleKind::Interleaved, 2, 5, 2, 3);
+  std::string forwards, backwards;
+  for (const Action &action : s.actions[1]) {
+    const std::string text = " " + std::to_string(action.chunk) + ":" +
+                             std::to_string(action.microbatch);
+    if (action.kind == ActionKind::Forward)
+      forwards += text;
+    if (action.kind == ActionKind::BackwardData)
+      backwards += text;
+  }
+  CHECK(forwards == " 0:0 0:1 0:2 1:0 1:1 1:2 0:3 0:4 1:3 1:4");
+  CHECK(backwards == " 1:0 1:1 1:2 0:0 0:1 0:2 1:3 1:4 0:3 0:4");
+
+  int64_t tested = 0;
+  forEachGroup([&](int64_t stages, int64_t microbatches, int64_t chunks,
+                   int64_t group) {
+    CAPTURE(stages, microbatches, chunks, group);
+    CHECK((stages <= group && group <= microbatches));
+    const int64_t last = microbatches % group;
+    CHECK((last == 0 || last >= stages));
+    const Schedule made = makeSchedule(ScheduleKind::Interleaved, stages,
+                                       microbatches, chunks, group);
+    CHECK(verify(made) == "");
+    CHECK(made.borders == scheduleFacts(ScheduleKind::Interleaved, stages,
+                                        microbatches, chunks, group)
+                              .borders);
+    for (int64_t rank = 0; rank < stages; ++rank)
+      CHECK(most(inFlight(ScheduleKind::Interleaved, stages, microbatches,
+                          chunks, rank, group)) ==
+            std::min(microbatches * chunks,
+                     2 * (stages - rank - 1) + (chunks - 1) * group + 1));
+    if (group == stages)
+      CHECK(made.actions == makeSchedule(ScheduleKind::Interleaved, stages,
+                                         microbatches, chunks)
+                                .actions);
+    ++tested;
+  });
+  CHECK(tested > 1000);
+  // The least and the even one are found; 9 over 6 ranks only all in a row.
+  CHECK(leastGroup(6, 9) == 9);
+  CHECK(leastGroup(6, 12) == 6);
+  CHECK(leastGroup(6, 13) == 7);
+  CHECK(leastGroup(6, 13, 8) == 13);
+  CHECK(leastGroup(6, 5) == 0);
+  CHECK(evenGroup(4, 9) == 0);
+  CHECK(evenGroup(4, 10) == 5);
+  CHECK(evenGroup(4, 3) == 0);
+}
+
+TEST_CASE("what is in flight in groups agrees with the lists") {
+  forEachGroup([&](int64_t stages, int64_t, int64_t chunks, int64_t group) {
+    // Several whole groups and what may be left behind them.
+    for (int64_t left = 0; left < group; ++left) {
+      const int64_t microbatches = 7 * group + left;
+      if (group > 8 || !scheduleProblem(ScheduleKind::Interleaved, stages,
+                                        chunks, microbatches, group)
+                            .empty())
+        continue;
+      CAPTURE(stages, microbatches, chunks, group);
+      for (int64_t rank = 0; rank < stages; rank += stages - 1) {
+        std::vector<int64_t> held(static_cast<size_t>(chunks), 0);
+        const std::vector<InFlight> moments =
+            inFlight(ScheduleKind::Interleaved, stages, microbatches, chunks,
+                     rank, group);
+        bool covered = true;
+        for (const Action &action :
+             computationsOf(ScheduleKind::Interleaved, stages, microbatches,
+                            chunks, rank, group)) {
+          held[static_cast<size_t>(action.chunk)] +=
+              action.kind == ActionKind::Forward          ? 1
+              : action.kind == ActionKind::BackwardWeight ? -1
+                                                          : 0;
+          covered = covered &&
+                    std::any_of(moments.begin(), moments.end(),
+                                [&](const InFlight &moment) {
+                                  for (size_t i = 0; i < held.size(); ++i)
+                                    if (moment.saved[i] < held[i])
+                                      return false;
+                                  return true;
+                                });
+        }
+        CHECK(covered);
+      }
+    }
+  });
+}
+
 TEST_CASE("places of a pipeline follow one another") {
   forEachSchedule(6, 12, 3, [&](ScheduleKind kind, int64_t stages, int64_t,
                                 int64_t chunks) {
