@@ -11,6 +11,7 @@
 #include "compiler/Pipelines/Pipelines.h"
 #include "cost_model/hardware/Hardware.h"
 #include "cost_model/plan/PlanJson.h"
+#include "cost_model/rules/Compiled.h"
 #include "cost_model/rules/Rules.h"
 #include "dialects/Plan/IR/PlanDialect.h"
 #include "passes/Plan/ExtractProgram.h"
@@ -286,33 +287,8 @@ bool Compilation::checkCompiled(const cost::Program &program) {
   const auto notYet = [&](const std::string &where, const std::string &what) {
     refuseYet(where, what, failure);
   };
-  const std::string parallel = planName + "#/parallel/";
-  if (plan.schedule != cost::ScheduleKind::GPipe &&
-      plan.schedule != cost::ScheduleKind::OneFOneB)
-    notYet(planName + "#/schedule/kind",
-           "schedules other than gpipe and 1f1b (this is '" +
-               std::string(cost::name(plan.schedule)) + "')");
-  // The order of work is written out: 15 s and 0.9 GB for a million.
-  constexpr int64_t mostMicrobatches = 1 << 20;
-  if (plan.microbatches() > mostMicrobatches / plan.pp)
-    notYet(planName + "#/batch/global",
-           "more than " + std::to_string(mostMicrobatches / plan.pp) +
-               " microbatches a step on " + std::to_string(plan.pp) +
-               " stages (these are " + std::to_string(plan.microbatches()) +
-               ")");
-  if (plan.zero > 1 || plan.zeroRanks > 0)
-    notYet(parallel + "zero",
-           "anything but ZeRO 0 and 1 over all data ranks");
-  if (plan.cp > 1)
-    notYet(parallel + "cp", "context parallelism");
-  if (plan.offloadOptimizer)
-    notYet(parallel + "offload", "an optimizer on the host");
-  if (plan.offloadActivations)
-    notYet(parallel + "offload", "activations on the host");
-  if (plan.pp > 1 && plan.order != cost::MeshOrder::PpDp)
-    notYet(planName + "#/mesh", "a mesh without pp first");
-  if (plan.dtypes.products != cost::Narrow::None)
-    notYet(planName + "#/dtypes/products", "products in 8 or 4 bits");
+  for (const cost::NotCompiled &one : cost::notCompiled(plan))
+    notYet(planName + "#" + one.where, one.what);
   std::vector<std::string> parts;
   auto add = [&](const char *part) {
     if (std::find(parts.begin(), parts.end(), part) == parts.end())

@@ -19,7 +19,8 @@ const Diagnostic &describe(Diag id) {
   return diagnostics()[static_cast<size_t>(id)];
 }
 
-std::string diagnosticsPage(const std::vector<Diagnostic> &entries) {
+std::string diagnosticsPage(const std::vector<Diagnostic> &entries,
+                            const std::string &versions) {
   std::string page =
       "# Diagnostics\n\n"
       "Every refusal ends in the name of its entry: `error: ... "
@@ -37,17 +38,21 @@ std::string diagnosticsPage(const std::vector<Diagnostic> &entries) {
   for (const Diagnostic &entry : entries) {
     if (entry.section != section) {
       section = entry.section;
-      page += "\n## " + std::string(section) + "\n\n| name | exit | " +
-              (section == "Rules" ? "what must hold, and why" : "cause") +
-              " | cure |\n|---|---|---|---|\n";
+      page += "\n## " + std::string(section) + "\n\n";
+      page += section == "Rules"
+                  ? "The rules of all hold for each of " + versions +
+                        ".\n\n| name | exit | what must hold | why | of | cure "
+                        "|\n|---|---|---|---|---|---|\n"
+                  : "| name | exit | cause | cure |\n|---|---|---|---|\n";
     }
     page += "| `" + std::string(entry.name) + "` | " +
             std::to_string(static_cast<int>(entry.kind)) + " | ";
-    if (!entry.formula.empty())
-      page += "`" + std::string(entry.formula) + "`: ";
-    if (entry.whose != "all")
-      page += "(" + std::string(entry.whose) + ") ";
-    page += std::string(entry.cause) + " | " + std::string(entry.cure) + " |\n";
+    if (section == "Rules")
+      page += "`" + std::string(entry.formula) + "` | ";
+    page += std::string(entry.cause) + " | ";
+    if (section == "Rules")
+      page += std::string(entry.whose) + " | ";
+    page += std::string(entry.cure) + " |\n";
   }
   return page;
 }

@@ -41,8 +41,10 @@ struct Diagnostic {
 const std::vector<Diagnostic> &diagnostics();
 const Diagnostic &describe(Diag id);
 
-/// `entries` as a page of Markdown.
-std::string diagnosticsPage(const std::vector<Diagnostic> &entries);
+/// `entries` as a page of Markdown; `versions` says which version of which
+/// framework the rules were read from.
+std::string diagnosticsPage(const std::vector<Diagnostic> &entries,
+                            const std::string &versions);
 
 } // namespace shardwright::cost
 

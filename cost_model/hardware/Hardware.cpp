@@ -34,7 +34,9 @@ bool resized(const Hardware &hardware, int64_t ranks, Hardware &result,
                       "' has nodes of " + std::to_string(perNode) +
                       "), but got " + std::to_string(ranks) +
                       (ranks > perNode
-                           ? "; nearest: " +
+                           ? ", which leave " + std::to_string(ranks % perNode) +
+                                 " on a smaller node: nodes have to be alike; "
+                                 "nearest: " +
                                  std::to_string(ranks / perNode * perNode) +
                                  ", " +
                                  std::to_string(ceilDiv(ranks, perNode) * perNode)

@@ -111,8 +111,7 @@ ParameterBlock blockOf(const Plan &plan, const Kind &kind,
 }
 
 int64_t zeroDegree(const Plan &plan) {
-  const int64_t ranks = plan.zeroRanks > 0 ? plan.zeroRanks : plan.dp;
-  return plan.zero == 0 ? 1 : checkedMul(ranks, plan.cp);
+  return plan.zero == 0 ? 1 : checkedMul(zeroDataRanks(plan), plan.cp);
 }
 
 std::vector<SharedParameter> sharedParameters(const Program &program) {

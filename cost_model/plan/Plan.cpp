@@ -62,6 +62,10 @@ std::string_view name(Narrow narrow) {
   return "";
 }
 
+int64_t zeroDataRanks(const Plan &plan) {
+  return plan.zero == 0 ? 1 : plan.zeroRanks > 0 ? plan.zeroRanks : plan.dp;
+}
+
 DType DTypes::of(Precision precision) const {
   switch (precision) {
   case Precision::Param: return param;

@@ -153,6 +153,10 @@ struct Plan {
   int64_t microbatches() const { return globalBatch / (dp * microBatch); }
 };
 
+/// Data ranks over which ZeRO shards: zeroRanks or all; 1 without ZeRO. cp inside
+/// of them shards, too (zeroDegree). What `zero_ranks` means everywhere.
+int64_t zeroDataRanks(const Plan &plan);
+
 /// Microbatches that a chunk of an interleaved plan runs in a row; 0 of others.
 int64_t groupOf(const Plan &plan);
 

@@ -115,7 +115,16 @@ void readParallel(JsonObject parallel, Plan &plan) {
                                         what + "'");
   }
   plan.zeroRanks = shardRanks(plan, parallel.at("zero_axes"));
-  expectValue(parallel, "zero_axes", zeroAxes(plan));
+  // What depends on a number that could not be read has no value to expect.
+  const auto readable = [&](const char *key, int64_t least, int64_t most) {
+    if (!parallel.has(key))
+      return false;
+    const json &value = parallel.at(key);
+    return value.is_number_integer() && value >= least && value <= most;
+  };
+  if (readable("zero", 0, 3) && readable("cp", 1, maxDegree) &&
+      readable("dp", 1, maxDataRanks))
+    expectValue(parallel, "zero_axes", zeroAxes(plan));
   parallel.finish();
 }
 

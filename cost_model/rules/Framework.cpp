@@ -141,9 +141,8 @@ const FrameworkFacts &factsOf(Framework framework) {
   return native;
 }
 
-bool splitsExperts(const FrameworkFacts &facts, int64_t tp, int64_t ep,
-                   int64_t etp) {
-  switch (facts.expertTensor) {
+bool splitsExperts(ExpertTensor how, int64_t tp, int64_t ep, int64_t etp) {
+  switch (how) {
   case ExpertTensor::Any: return true;
   case ExpertTensor::OneOrTensor: return etp == 1 || etp == tp;
   case ExpertTensor::TensorUnlessExperts:

@@ -64,8 +64,7 @@ const FrameworkFacts &factsOf(Framework framework);
 
 /// Whether experts over `ep` ranks may be in `etp` parts each, whatever divides
 /// them, where the other layers are split over `tp`.
-bool splitsExperts(const FrameworkFacts &facts, int64_t tp, int64_t ep,
-                   int64_t etp);
+bool splitsExperts(ExpertTensor how, int64_t tp, int64_t ep, int64_t etp);
 
 } // namespace shardwright::cost
 

@@ -165,11 +165,11 @@ void checkFrameworkExperts(RuleCheck &check) {
   const Plan &plan = check.plan;
   const FrameworkFacts &facts = factsOf(check.framework);
   if (check.program.experts == 0 ||
-      splitsExperts(facts, plan.tp, plan.ep, plan.etp))
+      splitsExperts(facts.expertTensor, plan.tp, plan.ep, plan.etp))
     return;
   std::vector<std::string> legal;
   for (int64_t etp : {int64_t(1), plan.tp})
-    if (splitsExperts(facts, plan.tp, plan.ep, etp))
+    if (splitsExperts(facts.expertTensor, plan.tp, plan.ep, etp))
       legal.push_back("etp = " + std::to_string(etp));
   check.fail("expected an expert in " +
                  std::string(legal.size() > 1 ? "one part or " : "") +

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,9 +22,11 @@ namespace shardwright::cost {
 class RuleCheck {
 public:
   RuleCheck(const Program &program, const Plan &plan, Diag rule,
-            std::vector<Violation> &violations, Framework framework)
-      : program(program), plan(plan), framework(framework), rule(rule),
-        violations(violations) {}
+            std::vector<Violation> &violations,
+            std::optional<Framework> framework)
+      : program(program), plan(plan),
+        framework(framework.value_or(Framework::Native)),
+        asked(framework.has_value()), rule(rule), violations(violations) {}
 
   void fail(std::string message, std::vector<std::string> legal = {},
             const char *lead = "legal here") {
@@ -61,11 +64,15 @@ public:
   const Program &program;
   const Plan &plan;
   const Framework framework;
+  const bool asked; ///< to run there; else Native prices what it can
 
 private:
   Diag rule;
   std::vector<Violation> &violations;
 };
+
+// Compiled.cpp: what this compiler emits.
+void checkCompiled(RuleCheck &check);
 
 // FrameworkRules.cpp: what not every framework runs.
 void checkFrameworkZero(RuleCheck &check);

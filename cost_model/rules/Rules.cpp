@@ -161,18 +161,29 @@ void checkSequenceDivides(Check &check) {
 void checkBatch(Check &check) {
   const Plan &plan = check.plan;
   int64_t group = 0;
-  if (!__builtin_mul_overflow(plan.dp, plan.microBatch, &group) &&
-      plan.globalBatch >= group && plan.globalBatch % group == 0)
+  if (__builtin_mul_overflow(plan.dp, plan.microBatch, &group))
+    group = 0;
+  else if (plan.globalBatch >= group && plan.globalBatch % group == 0)
     return;
   const std::string message =
       "expected the global batch (" + std::to_string(plan.globalBatch) +
       ") to be a multiple of dp * micro, but got dp = " +
       std::to_string(plan.dp) + ", micro = " + std::to_string(plan.microBatch);
-  if (plan.globalBatch % plan.dp == 0)
-    check.failNear(message, "micro", plan.microBatch,
-                   divisors(plan.globalBatch / plan.dp));
-  else
-    check.failNear(message, "dp", plan.dp, divisors(plan.globalBatch));
+  // Either the batch gives way, or how it is divided.
+  std::vector<std::string> legal;
+  const bool even = plan.globalBatch % plan.dp == 0;
+  const int64_t given = even ? plan.microBatch : plan.dp;
+  for (int64_t value : nearby(
+           divisors(even ? plan.globalBatch / plan.dp : plan.globalBatch),
+           given))
+    legal.push_back((even ? "micro = " : "dp = ") + std::to_string(value));
+  for (int64_t count : {plan.globalBatch / std::max<int64_t>(group, 1),
+                        plan.globalBatch / std::max<int64_t>(group, 1) + 1}) {
+    int64_t batch = 0;
+    if (group > 0 && count > 0 && !__builtin_mul_overflow(group, count, &batch))
+      legal.push_back("global = " + std::to_string(batch));
+  }
+  check.fail(message, std::move(legal), "nearest legal");
 }
 
 void checkStageCount(Check &check) {
@@ -514,6 +525,7 @@ constexpr Entry table[] = {
     {Diag::gradients_of_framework, checkFrameworkGradients},
     {Diag::products_of_framework, checkFrameworkProducts},
     {Diag::etp_of_framework, checkFrameworkExperts},
+    {Diag::compiled_by_native, checkCompiled},
     {Diag::narrow_extents, checkNarrowExtents},
     {Diag::reduce_equals_grad, checkReduceType},
     {Diag::counts_fit, checkCounts},
@@ -532,7 +544,8 @@ const std::vector<Rule> &rules() {
 }
 
 std::vector<Violation> checkPlan(const Program &program, const Plan &plan,
-                                 ModelCheck model, Framework framework) {
+                                 ModelCheck model,
+                                 std::optional<Framework> framework) {
   std::vector<Violation> violations;
   for (const Entry &entry : table) {
     Check check(program, plan, entry.rule, violations, framework);

@@ -11,6 +11,7 @@
 #include "cost_model/plan/Plan.h"
 #include "cost_model/rules/Framework.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,11 +40,11 @@ enum class ModelCheck {
 };
 
 /// Every rule that `plan` violates where `framework` runs it, in table order;
-/// empty: it is legal. An
-/// empty model name or sha256 in the plan means "any" and passes.
+/// empty: it is legal. Without a framework it only has to be priced. An empty
+/// model name or sha256 in the plan means "any" and passes.
 std::vector<Violation> checkPlan(const Program &program, const Plan &plan,
                                  ModelCheck model = ModelCheck::NameAndSha256,
-                                 Framework framework = Framework::Native);
+                                 std::optional<Framework> framework = {});
 
 /// What checkPlan says alike of all `readings` of a file of which some values
 /// could not be read: those differ from reading to reading, and whatever depends

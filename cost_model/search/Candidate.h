@@ -58,7 +58,9 @@ enum class Depth {
 };
 
 /// Fields that a question may fix or limit. Booleans count as 0 and 1, enums
-/// by their number; a group is that of groupOf.
+/// by their number; a group is that of groupOf, ranks of ZeRO are those of
+/// zeroDataRanks, or 0 where they are all; without context parallelism the kind
+/// is noCpKind.
 enum class Field {
   Dp, Tp, Pp, Ep, Etp, Sp, MicroBatch, Zero, Schedule, Recompute, FullLayers,
   FirstLayers, LastLayers, Chunks, Cp, CpKind, ZeroRanks, Offload, Order,
@@ -66,6 +68,8 @@ enum class Field {
 };
 inline constexpr int numFields = 20;
 std::string_view name(Field field);
+
+inline constexpr int64_t noCpKind = -1;
 
 /// Closed interval of a field, less single values.
 struct Range {

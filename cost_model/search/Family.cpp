@@ -38,7 +38,9 @@ void Family::addExperts(Candidate candidate, std::vector<Candidate> &result) con
       continue;
     for (int64_t ep : divisors(ranks / etp)) {
       if ((ep > 1 && (options.experts == 0 || options.experts % ep != 0)) ||
-          !allows(Field::Ep, ep))
+          !allows(Field::Ep, ep) ||
+          (options.experts > 0 &&
+           !splitsExperts(options.expertTensor, candidate.tp, ep, etp)))
         continue;
       candidate.ep = ep;
       candidate.etp = etp;
@@ -82,8 +84,7 @@ std::vector<Candidate> Family::batches(const Candidate &mesh) const {
     candidate.sp = sp == 1;
     for (CpKind kind : mesh.cp > 1 ? options.cpKinds
                                    : std::vector<CpKind>{CpKind::P2P}) {
-      if (mesh.cp > 1 &&
-          !allows(Field::CpKind, static_cast<int64_t>(kind)))
+      if (!allowsKind(mesh, kind))
         continue;
       candidate.cpKind = kind;
       for (MeshOrder order :
@@ -102,6 +103,28 @@ std::vector<Candidate> Family::batches(const Candidate &mesh) const {
     }
   }
   return result;
+}
+
+/// Plans without parts of a sequence have every kind, unless "none" is meant.
+bool Family::allowsKind(const Candidate &c, CpKind kind) const {
+  const Range &range = options.ranges[static_cast<int>(Field::CpKind)];
+  if (c.cp > 1)
+    return range.contains(static_cast<int64_t>(kind));
+  return !std::binary_search(range.without.begin(), range.without.end(),
+                             noCpKind);
+}
+
+/// All of them may be meant by 0 or by their number.
+bool Family::allowsZeroRanks(const Candidate &c) const {
+  const Range &range = options.ranges[static_cast<int>(Field::ZeroRanks)];
+  const int64_t ranks = c.zero == 0 ? 1 : c.zeroRanks == 0 ? c.dp : c.zeroRanks;
+  if (c.zero > 0 && c.zeroRanks > 0)
+    return range.contains(ranks);
+  return range.most == 0
+             ? range.contains(0)
+             : range.contains(ranks) &&
+                   !std::binary_search(range.without.begin(),
+                                       range.without.end(), int64_t(0));
 }
 
 /// The group of microbatches that interleaved chunks run in a row: the least that
@@ -179,7 +202,7 @@ std::vector<Candidate> Family::states(const Candidate &batch) const {
       if (ranks < batch.dp && ranks == 1 && batch.cp == 1)
         continue;
       candidate.zeroRanks = ranks == batch.dp ? 0 : ranks;
-      if (allows(Field::ZeroRanks, candidate.zeroRanks))
+      if (allowsZeroRanks(candidate))
         for (const Pipeline &pipeline : schedules)
           add(pipeline);
     }
@@ -297,6 +320,7 @@ void allow(SearchOptions &options, Framework framework,
   options.zeroUnderPipeline = facts.zeroUnderPipeline;
   options.schedules = facts.schedules;
   options.evenGroups = facts.evenGroups;
+  options.expertTensor = facts.expertTensor;
   options.cpKinds = facts.cpKinds;
   options.contextUnderPipeline = facts.contextUnderPipeline;
   options.copies = facts.copies;

@@ -54,6 +54,8 @@ private:
   };
   Shape &shape(const Candidate &c) const;
   void addExperts(Candidate candidate, std::vector<Candidate> &result) const;
+  bool allowsKind(const Candidate &c, CpKind kind) const;
+  bool allowsZeroRanks(const Candidate &c) const;
   int64_t groupFor(int64_t pp, int64_t microbatches) const;
   std::vector<Candidate> states(const Candidate &batch) const;
   std::vector<Part> policies(const Candidate &state) const;

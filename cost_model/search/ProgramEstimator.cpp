@@ -188,7 +188,9 @@ ProgramEstimator::check(const Candidate &candidate, Depth depth) const {
   lawful.zero = factsOf(state->framework).zeroUnderPipeline.front();
   std::vector<Violation> violations =
       checkPlan(state->program, lawful, ModelCheck::NameOnly,
-                state->framework);
+                state->framework == Framework::Native
+                    ? std::nullopt // prices more than it compiles
+                    : std::optional(state->framework));
   if (depth == Depth::Mesh) // cpKind is not chosen yet
     std::erase_if(violations, [](const Violation &violation) {
       return violation.id == Diag::heads_divisible_by_cp ||

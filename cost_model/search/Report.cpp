@@ -145,8 +145,8 @@ std::string planText(const Program &program, const Plan &plan) {
   if (plan.zero > 0)
     parts.push_back("ZeRO-" + std::to_string(plan.zero) +
                     (plan.zeroRanks > 0
-                         ? " over " + std::to_string(zeroDegree(plan)) +
-                               " ranks, copied"
+                         ? " over " + std::to_string(plan.zeroRanks) +
+                               " data ranks, copied"
                          : ""));
   if (plan.offloadOptimizer)
     parts.push_back("optimizer on the host");
@@ -276,7 +276,7 @@ std::string plansTable(const Program &program,
         [](const Plan &plan) { return plan.sp ? "yes" : "no"; });
   field("zero", Align::Right, [&](const Plan &plan) {
     return number(plan.zero) +
-           (plan.zeroRanks > 0 ? " over " + number(zeroDegree(plan)) : "");
+           (plan.zeroRanks > 0 ? " over " + number(plan.zeroRanks) : "");
   });
   where([](const Plan &plan) {
           return plan.offloadOptimizer || plan.offloadActivations;

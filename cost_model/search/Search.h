@@ -68,6 +68,7 @@ struct SearchOptions {
   int64_t layers = 1;
   int64_t experts = 0; ///< of a layer; with them tp > 1 comes with sp
   int64_t expertFfn = 1; ///< what etp has to divide
+  ExpertTensor expertTensor = ExpertTensor::Any; ///< how experts may be split
   std::vector<Recompute> policies = {Recompute::None};
   std::vector<int> zero = {0, 1}; ///< stages of ZeRO, ascending
   std::vector<int> zeroUnderPipeline = {0, 1};

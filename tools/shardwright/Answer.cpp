@@ -162,6 +162,8 @@ public:
     SizedQuestion sized;
     sized.options = common;
     allow(sized.options, question.framework, *hardware);
+    if (question.compiled)
+      sized.options.cpKinds.clear();
     sized.options.gpus = hardware->ranks();
     sized.options.globalBatch =
         batch ? batch : defaultGlobalBatch(hardware->ranks(), program.sequence);
@@ -260,6 +262,10 @@ bool checkPossible(const Question &question, const SearchOptions &options,
       (!divides(Field::Ep, options.experts, "the experts") ||
        !divides(Field::Etp, options.expertFfn, "the width of an expert")))
     return false;
+  if (question.compiled && question.model.program.experts > 0)
+    return refuse(failure, Diag::compiled_by_native,
+                  "expected a plan that `compile` takes under native, but got "
+                  "routed experts");
   const FrameworkFacts &able = factsOf(question.framework);
   const Range &zero = options.ranges[static_cast<int>(Field::Zero)];
   const std::string whose(name(question.framework));

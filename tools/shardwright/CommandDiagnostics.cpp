@@ -39,20 +39,35 @@ std::vector<Diagnostic> catalogue() {
   return all;
 }
 
-/// The frameworks that a rule speaks of alone, in the version that was read.
-std::vector<std::string> frameworksOf(const Diagnostic &entry) {
-  std::vector<std::string> all;
+/// Whose rule it is, in the version that was read; nothing of other entries.
+std::vector<Framework> frameworksOf(const Diagnostic &entry) {
+  std::vector<Framework> all;
   for (Framework framework : frameworks)
-    if (entry.whose.find(name(framework)) != std::string_view::npos)
-      all.emplace_back(factsOf(framework).version);
+    if (!entry.formula.empty() &&
+        (entry.whose == "all" ||
+         entry.whose.find(name(framework)) != std::string_view::npos))
+      all.push_back(framework);
   return all;
 }
 
+/// "native (this compiler), megatron-core (Megatron Core 0.20), ..."
+std::string versionsText(const std::vector<Framework> &all) {
+  std::string text;
+  for (Framework framework : all)
+    text += (text.empty() ? "" : ", ") + std::string(name(framework)) + " (" +
+            std::string(factsOf(framework).version) + ")";
+  return text;
+}
+
 nlohmann::ordered_json entryJson(const Diagnostic &entry) {
+  nlohmann::ordered_json whose = nlohmann::ordered_json::array();
+  for (Framework framework : frameworksOf(entry))
+    whose.push_back({{"name", name(framework)},
+                     {"version", factsOf(framework).version}});
   return {{"name", entry.name},       {"section", entry.section},
           {"exit_code", entry.kind},  {"formula", entry.formula},
           {"cause", entry.cause},     {"cure", entry.cure},
-          {"frameworks", frameworksOf(entry)}};
+          {"frameworks", whose}};
 }
 
 void printEntry(const Diagnostic &entry, std::ostream &out) {
@@ -64,10 +79,8 @@ void printEntry(const Diagnostic &entry, std::ostream &out) {
                 "obeys it)\n");
   if (!entry.formula.empty())
     out << "  must hold: " << entry.formula << "\n";
-  const std::vector<std::string> whose = frameworksOf(entry);
-  for (size_t i = 0; i < whose.size(); ++i)
-    out << (i ? ", " : "  of: ") << whose[i];
-  out << (whose.empty() ? "" : "\n");
+  if (const std::vector<Framework> whose = frameworksOf(entry); !whose.empty())
+    out << "  of: " << versionsText(whose) << "\n";
   out << "  cause: " << entry.cause << "\n  cure:  " << entry.cure << "\n";
 }
 
@@ -96,7 +109,8 @@ ExitCode runDiagnostics(const DiagnosticsOptions &options, Streams streams) {
       list.push_back(entryJson(entry));
     streams.out << list.dump(2) << "\n";
   } else if (options.markdown) {
-    streams.out << diagnosticsPage(entries);
+    streams.out << diagnosticsPage(
+        entries, versionsText({std::begin(frameworks), std::end(frameworks)}));
   } else {
     for (const Diagnostic &entry : entries)
       printEntry(entry, streams.out);

@@ -111,7 +111,12 @@ void printBasis(const Question &question, const DTypes &dtypes,
       << "FLOP/s with causal attention pairs and logits counted once\n"
       << "searched: what " << name(question.framework) << " ("
       << factsOf(question.framework).version
-      << ") runs; --runs-on asks for another framework's plans\n";
+      << ") "
+      << (question.framework == Framework::Native && !question.compiled
+              ? "prices, parts of a sequence and experts, which are not compiled "
+                "yet, among it; --runs-on native leaves them out, and another "
+                "framework's name asks for its plans\n"
+              : "runs; --runs-on asks for another framework's plans\n");
   if (question.profile.name == "native")
     out << "profile native: the program that `compile` emits; what Megatron does "
            "with a plan: --profile megatron-core\n";

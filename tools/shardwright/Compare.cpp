@@ -75,7 +75,7 @@ std::vector<PlanField> fieldsOf(const Plan &plan) {
           {"kv replicas", number(plan.kvReplicas)},
           {"sp", onOff(plan.sp)},
           {"zero", number(plan.zero)},
-          {"zero ranks", number(zeroDegree(plan))},
+          {"zero ranks", number(zeroDataRanks(plan))},
           {"optimizer", plan.offloadOptimizer ? "host" : "device"},
           {"activations", plan.offloadActivations ? "host" : "device"},
           {"order", plan.order == MeshOrder::PpDp ? "pp, dp" : "dp, pp"},

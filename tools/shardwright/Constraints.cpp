@@ -121,6 +121,19 @@ constexpr Spelling spellings[] = {
     {"last_layers", Field::LastLayers},
 };
 
+/// What plans print beside the fields, and what says it.
+constexpr std::pair<const char *, const char *> askedElsewhere[] = {
+    {"kv_replicas", "tp"},
+    {"padded_vocab", "tp"},
+    {"products", "--products"},
+    {"gradients", "--gradients"},
+    {"microbatches", "dp and microbatch, with --global-batch,"},
+    {"global_batch", "--global-batch"},
+    {"sequence", "--sequence"},
+    {"recompute_layers_per_stage", "recompute"},
+    {"layers_per_stage", "first_layers and last_layers"},
+};
+
 const char *flagOf(Constraint kind) {
   switch (kind) {
   case Constraint::Fix: return "--fix";
@@ -157,6 +170,9 @@ public:
       std::vector<std::string> names;
       for (const Spelling &spelling : spellings)
         names.push_back(spelling.text);
+      for (const auto &[field, asks] : askedElsewhere)
+        if (key == field)
+          return complain(text, asks + std::string(" says that"));
       return complain(text, "expected a field of a plan (" + fieldNames() +
                                 "), but got '" + key + "'" +
                                 nearest(key, names));
@@ -225,7 +241,7 @@ private:
     case Field::Order:
       return noneOf(0, static_cast<int64_t>(MeshOrder::DpPp));
     case Field::CpKind:
-      return false; // plans without context parallelism have none
+      return noneOf(noCpKind, static_cast<int64_t>(CpKind::AllToAll));
     case Field::Zero:
       return noneOf(0, 3);
     case Field::Recompute:
@@ -260,8 +276,14 @@ private:
     case Field::Offload:
       if (kind == Constraint::Max)
         return complain(text, "--max takes fields with a size");
-      if (!parseBoolean(value, number))
-        return complain(text, "expected on or off, but got '" + value + "'");
+      if (value == "none" || value == "optimizer")
+        number = value == "optimizer";
+      else if (!parseBoolean(value, number))
+        return complain(text,
+                        "expected none or optimizer, but got '" + value + "'" +
+                            (value == "activations" || value == "both"
+                                 ? "; activations on the host are not searched"
+                                 : ""));
       return say(text, field, number);
     case Field::Order:
       if (kind == Constraint::Max)
@@ -276,9 +298,12 @@ private:
       CpKind cpKind;
       if (kind == Constraint::Max)
         return complain(text, "--max takes fields with a size");
+      if (value == "none") // cp = 1
+        return say(text, field, noCpKind);
       if (!parseCpKind(value, cpKind))
-        return complain(text, "expected p2p, all_gather or a2a, but got '" +
-                                  value + "'");
+        return complain(text,
+                        "expected p2p, all_gather, a2a or none, but got '" +
+                            value + "'");
       return say(text, field, static_cast<int64_t>(cpKind));
     }
     case Field::ZeroRanks:
@@ -400,11 +425,13 @@ std::string valueText(Field field, int64_t value) {
   std::string text = std::to_string(value);
   switch (field) {
   case Field::Sp:
-  case Field::Offload:
     text = value ? "on" : "off";
     break;
+  case Field::Offload:
+    text = value ? "optimizer" : "none";
+    break;
   case Field::CpKind:
-    text = name(static_cast<CpKind>(value));
+    text = value == noCpKind ? "none" : name(static_cast<CpKind>(value));
     break;
   case Field::Order:
     text = static_cast<MeshOrder>(value) == MeshOrder::PpDp ? "pp-dp" : "dp-pp";

@@ -359,7 +359,7 @@ private:
 
   bool legal(const Plan &changed) const {
     return checkPlan(question.model.program, changed, ModelCheck::NameOnly,
-                     question.framework)
+                     question.rulesOfSearch())
         .empty();
   }
 

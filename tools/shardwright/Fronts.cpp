@@ -78,6 +78,11 @@ AskedFront askedFront(const SearchFlags &search, const SearchAnswer &answer) {
   parseObjective(search.pareto[0], asked.first);
   parseObjective(search.pareto[1], asked.second);
   asked.front = paretoFront(answer.sizes, asked.first, asked.second);
+  if (asked.front.plans.empty() && !answer.plans.empty()) {
+    // Stopped by then: what is known is a plan of the front or near it.
+    asked.front.plans = {answer.plans.front()};
+    asked.front.proven = false;
+  }
   return asked;
 }
 
@@ -106,7 +111,7 @@ std::string frontText(const Question &question, const SearchAnswer &answer,
          groupedText(static_cast<int64_t>(plans.size())) +
          (asked.front.proven
               ? " plans that no other beats in both"
-              : " plans; stopped before it was complete") +
+              : " found; stopped before it was complete") +
          "\n" + table.text();
 }
 

@@ -46,7 +46,8 @@ void PlanFlags::add(CLI::App &command) {
       ->check(CLI::Range(int64_t(0), int64_t(3)))
       ->group("Plan");
   degree("--zero-ranks", zeroRanks,
-         "Data ranks over which ZeRO shards; others hold copies (default all)");
+         "Data ranks over which ZeRO shards, and over cp inside of them; others "
+         "hold copies (default all)");
   command
       .add_flag("--offload-optimizer", offload,
                 "Optimizer state in the host's memory, updated there")
@@ -110,8 +111,9 @@ bool parseLayers(const std::string &text, std::vector<int64_t> &layers) {
 bool planFromFlags(const PlanFlags &flags, const Program &program,
                    const Plan &base, int64_t gpus, int64_t clusterRanks,
                    int64_t globalBatch, Plan &plan, Failure &failure,
-                   Framework framework) {
+                   std::optional<Framework> framework) {
   const size_t before = failure.messages.size();
+  const FrameworkFacts &facts = factsOf(framework.value_or(Framework::Native));
   auto complain = [&](const std::string &message, Diag id = Diag::flag_value) {
     refuse(failure, id, message);
   };
@@ -120,7 +122,7 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   candidate.pp = std::max<int64_t>(flags.pp, 1);
   candidate.ep = std::max<int64_t>(flags.ep, 1);
   candidate.etp = flags.etp > 0 || program.experts == 0 ||
-                          splitsExperts(factsOf(framework), candidate.tp,
+                          splitsExperts(facts.expertTensor, candidate.tp,
                                         candidate.ep, 1)
                       ? std::max<int64_t>(flags.etp, 1)
                       : candidate.tp;
@@ -128,7 +130,7 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   // With one tensor rank it is a no-op; some never have several without.
   candidate.sp = candidate.tp > 1 &&
                  (flags.sp || program.experts > 0 ||
-                  factsOf(framework).tensorNeedsSequence);
+                  facts.tensorNeedsSequence);
   candidate.zero = static_cast<int>(std::max<int64_t>(flags.zero, 0));
   candidate.cp = std::max<int64_t>(flags.cp, 1);
   candidate.offload = flags.offload;
@@ -296,7 +298,7 @@ void warnOfCluster(const std::string &path, const Plan &plan,
 
 bool requireLegal(const std::string &what, const Program &program,
                   const Plan &plan, FailureKind kind, Failure &failure,
-                  Framework framework) {
+                  std::optional<Framework> framework) {
   std::vector<Violation> violations =
       checkPlan(program, plan, ModelCheck::NameAndSha256, framework);
   if (violations.empty())

@@ -8,6 +8,7 @@
 #include "tools/shardwright/Command.h"
 #include "tools/shardwright/Inputs.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,7 @@ bool planFromFlags(const PlanFlags &flags, const cost::Program &program,
                    const cost::Plan &base, int64_t gpus, int64_t clusterRanks,
                    int64_t globalBatch, cost::Plan &plan,
                    cost::Failure &failure,
-                   cost::Framework framework = cost::Framework::Native);
+                   std::optional<cost::Framework> framework = {});
 
 /// Reads a plan file and refuses it if it names another model than the config
 /// `model`; its digest is one of the rules (requireLegal).
@@ -53,7 +54,7 @@ void warnOfCluster(const std::string &path, const cost::Plan &plan,
 bool requireLegal(const std::string &what, const cost::Program &program,
                   const cost::Plan &plan, cost::FailureKind kind,
                   cost::Failure &failure,
-                  cost::Framework framework = cost::Framework::Native);
+                  std::optional<cost::Framework> framework = {});
 
 } // namespace shardwright::tools
 

@@ -31,7 +31,7 @@ Json parallelJson(const Program &program, const Plan &plan) {
           {"vp", plan.chunks},
           {"sp", plan.sp},
           {"zero", plan.zero},
-          {"zero_ranks", zeroDegree(plan)},
+          {"zero_ranks", zeroDataRanks(plan)},
           {"offload", plan.offloadOptimizer && plan.offloadActivations ? "both"
                       : plan.offloadOptimizer                     ? "optimizer"
                       : plan.offloadActivations ? "activations"

@@ -284,6 +284,8 @@ bool readQuestion(const std::string &model, const QuestionFlags &flags,
   noteLinks(flags.cluster, question);
   question.framework =
       flags.runsOn.empty() ? question.profile.framework : runsOn;
+  question.compiled =
+      !flags.runsOn.empty() && runsOn == Framework::Native;
 
   const Hardware &hardware = question.cluster.hardware;
   Plan &base = question.base;

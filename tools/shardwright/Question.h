@@ -26,9 +26,9 @@ struct QuestionFlags {
   /// --gpus and --global-batch, for a verb that chooses within them.
   void add(CLI::App &command, bool clusterRequired, bool ranges = false);
   /// Whose rules hold for a plan that is given: those of the framework that was
-  /// asked for; else whatever can be priced.
-  cost::Framework asked(cost::Framework framework) const {
-    return runsOn.empty() ? cost::Framework::Native : framework;
+  /// asked for; else it only has to be priced.
+  std::optional<cost::Framework> asked(cost::Framework framework) const {
+    return runsOn.empty() ? std::nullopt : std::optional(framework);
   }
   /// The flags that do not say how large the machine and the step are.
   void addMachineless(CLI::App &command);
@@ -58,11 +58,19 @@ struct Question {
   Cluster cluster;
   cost::Profile profile;
   cost::Framework framework = cost::Framework::Native; ///< that runs the plans
+  bool compiled = false; ///< plans that `compile` takes (--runs-on native)
   cost::Plan base;        ///< names, digests, dtypes, sequence, global batch
   cost::Bytes memoryLimit; ///< usable bytes of a rank
   /// Types that a search may choose from; none: the base plan's.
   std::vector<cost::Narrow> products;
   std::vector<cost::DType> gradients;
+
+  /// By which a search checks plans: what native prices, or what another runs.
+  std::optional<cost::Framework> rulesOfSearch() const {
+    return framework == cost::Framework::Native && !compiled
+               ? std::nullopt
+               : std::optional(framework);
+  }
 };
 
 /// Reads what `flags` name. The cluster keeps its size until `sizeQuestion`;

@@ -30,7 +30,9 @@ RankedRun rankRun(const ValidationRow &row, const Program &program,
   run.plan = planText(program, plan);
   const Framework framework = input.profile.framework;
   for (const Violation &violation :
-       checkPlan(program, plan, ModelCheck::NameOnly, framework))
+       checkPlan(program, plan, ModelCheck::NameOnly,
+                 framework == Framework::Native ? std::nullopt
+                                                : std::optional(framework)))
     run.broken.push_back(violation.message);
   const Estimate own =
       estimate(program, input.hardware, input.profile, plan);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 namespace shardwright::tools {
 
@@ -136,7 +137,8 @@ private:
       switch (field) {
       case Field::Sp: values.insert(batch.sp); continue;
       case Field::CpKind:
-        values.insert(static_cast<int64_t>(batch.cpKind));
+        values.insert(batch.cp == 1 ? noCpKind
+                                    : static_cast<int64_t>(batch.cpKind));
         continue;
       case Field::Order:
         values.insert(static_cast<int64_t>(batch.order));
@@ -160,7 +162,9 @@ private:
     const Candidate &c = state.candidate;
     switch (field) {
     case Field::Zero: values.insert(c.zero); return;
-    case Field::ZeroRanks: values.insert(c.zeroRanks); return;
+    case Field::ZeroRanks:
+      values.insert(c.zero == 0 ? 1 : c.zeroRanks == 0 ? c.dp : c.zeroRanks);
+      return;
     case Field::Schedule:
       values.insert(static_cast<int64_t>(c.schedule));
       return;
@@ -218,10 +222,10 @@ bool ofFramework(Field field) {
 }
 
 /// What of the constraints keeps plans out: each that alone could be dropped,
-/// with the values that it could have.
+/// with the values that it could have; of several, that they exclude one another.
 std::vector<std::string> causes(const Question &question,
                                 const SearchAnswer &answer) {
-  std::vector<std::string> lines;
+  std::vector<std::string> dropped, instead;
   const std::unique_ptr<Estimator> estimator =
       answer.sizes[answer.best].estimator();
   for (int i = 0; i < numFields; ++i) {
@@ -232,16 +236,89 @@ std::vector<std::string> causes(const Question &question,
     SearchOptions without = answer.options;
     without.ranges[static_cast<size_t>(i)] = Range();
     const std::set<int64_t> values = Values(*estimator, without, field).all();
-    if (!values.empty())
-      lines.push_back(constraintsOf(answer.asked, field) +
-                      " leaves no plan; with all else as asked expected " +
-                      nearestText(field, asked, values) +
-                      (ofFramework(field)
-                           ? " under " + std::string(name(question.framework)) +
-                                 " (--runs-on names another framework)"
-                           : ""));
+    if (values.empty())
+      continue;
+    dropped.push_back(constraintsOf(answer.asked, field));
+    instead.push_back(
+        nearestText(field, asked, values) +
+        (ofFramework(field) ? " under " + std::string(name(question.framework)) +
+                                  " (--runs-on names another framework)"
+                            : ""));
   }
-  return lines;
+  if (dropped.empty())
+    return {};
+  if (dropped.size() == 1)
+    return {dropped[0] + " leaves no plan; with all else as asked expected " +
+            instead[0]};
+  std::string text = "no plan obeys " + answer.constraints +
+                     " together; with all else as asked expected ";
+  for (size_t i = 0; i < dropped.size(); ++i)
+    text += (i ? "; or " : "") + instead[i] + " instead of " + dropped[i];
+  return {text};
+}
+
+/// The most GPUs, up to those asked for, of which some plan divides the batch.
+std::string mostGpus(const Question &question, const SearchOptions &options) {
+  const Program &program = question.model.program;
+  const FrameworkFacts &facts = factsOf(question.framework);
+  const auto allows = [&](Field field, int64_t value) {
+    return options.ranges[static_cast<size_t>(field)].contains(value);
+  };
+  struct Size {
+    int64_t gpus, dp, tp, pp, cp;
+  };
+  std::vector<Size> sizes;
+  const std::vector<int64_t> parts =
+      options.cpKinds.empty() ? std::vector<int64_t>{1}
+                              : divisors(program.sequence);
+  for (int64_t dp : divisors(options.globalBatch))
+    for (int64_t tp : divisors(program.heads))
+      for (int64_t cp : parts)
+        for (int64_t pp = 1; pp <= program.layers; ++pp) {
+          int64_t gpus = 0;
+          if (__builtin_mul_overflow(dp * tp, cp * pp, &gpus) ||
+              gpus > options.gpus)
+            break;
+          if ((gpus > options.nodeRanks && gpus % options.nodeRanks != 0) ||
+              (pp > 1 && cp > 1 && !options.contextUnderPipeline) ||
+              !allows(Field::Dp, dp) || !allows(Field::Tp, tp) ||
+              !allows(Field::Cp, cp) || !allows(Field::Pp, pp))
+            continue;
+          sizes.push_back({gpus, dp, tp, pp, cp});
+        }
+  std::sort(sizes.begin(), sizes.end(), [](const Size &a, const Size &b) {
+    return std::tie(b.gpus, b.dp, a.tp, a.pp) <
+           std::tie(a.gpus, a.dp, b.tp, b.pp);
+  });
+  for (const Size &size : sizes) {
+    Candidate c;
+    c.dp = size.dp;
+    c.tp = size.tp;
+    c.pp = size.pp;
+    c.cp = size.cp;
+    c.sp = c.tp > 1 && (program.experts > 0 || facts.tensorNeedsSequence);
+    c.etp = program.experts > 0 &&
+                    !splitsExperts(facts.expertTensor, c.tp, 1, 1)
+                ? c.tp
+                : 1;
+    c.zero = facts.zeroUnderPipeline.front();
+    Plan base = question.base;
+    base.globalBatch = options.globalBatch;
+    for (CpKind kind : c.cp > 1 ? options.cpKinds
+                                : std::vector<CpKind>{CpKind::P2P}) {
+      c.cpKind = kind;
+      if (checkPlan(program, planAt(program, base, c), ModelCheck::NameOnly,
+                    question.rulesOfSearch())
+              .empty())
+        return "a global batch of " + std::to_string(options.globalBatch) +
+               " serves at most " + std::to_string(size.gpus) + " of " +
+               std::to_string(options.gpus) + " GPUs, as " +
+               std::to_string(c.dp) + " DP x " + std::to_string(c.tp) +
+               " TP x " + std::to_string(c.pp) + " PP" +
+               (c.cp > 1 ? " x " + std::to_string(c.cp) + " CP" : "");
+    }
+  }
+  return "";
 }
 
 void explainSmallest(const Question &question, const SearchAnswer &answer,
@@ -339,6 +416,11 @@ Failure whyNothing(const Question &question, const SearchAnswer &answer) {
     failure.kind = FailureKind::Unsupported; // a valid one exists
   for (const Violation &violation : rules)
     failure.messages.emplace_back(violation.id, violation.message);
+  if (std::any_of(rules.begin(), rules.end(), [](const Violation &violation) {
+        return violation.id == Diag::batch_divisible;
+      }))
+    if (std::string most = mostGpus(question, answer.options); !most.empty())
+      failure.notes.push_back(std::move(most));
   return failure;
 }
 

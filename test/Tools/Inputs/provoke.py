@@ -223,6 +223,9 @@ flags("groups_of_framework", "--gpus", "4", "--pp", "4", "--schedule",
       "interleaved", "--global-batch", "11", "--microbatch-group", "11",
       "--runs-on", "torchtitan", cluster="dgx-h100", code=5,
       model=f"{source}/examples/models/llama-3-8b")
+flags("compiled_by_native", "--gpus", "2", "--cp", "2", "--global-batch", "2",
+      "--runs-on", "native", cluster="dgx-h100",
+      model=f"{source}/examples/models/llama-3-8b")
 planned("reduce_equals_grad", changed(plan, dtypes__reduce="bf16"))
 unit = {
     name: "RulesTest.cpp" for name in

@@ -129,7 +129,7 @@ const std::vector<Case> &cases() {
        [](P, Q p) { p.globalBatch = 12; },
        [](P, Q p) { p.globalBatch = 18; },
        "(18) to be a multiple of dp * micro, but got dp = 2, micro = 2",
-       {"micro = 1", "micro = 3", "micro = 9"}},
+       {"micro = 1", "micro = 3", "micro = 9", "global = 16", "global = 20"}},
       {"pp_at_most_layers",
        [](P m, Q p) {
          p.pp = 6;
@@ -331,6 +331,11 @@ const std::vector<Case> &cases() {
        [](P, Q p) { p.chunks = 2; },
        "expected chunks = 1 for schedule 1f1b, but got 2",
        {"chunks = 1"}},
+      {"compiled_by_native", [](P, Q p) { p.zero = 1; },
+       [](P, Q p) { p.zero = 3; },
+       "expected a plan that `compile` takes under native, but got anything but "
+       "ZeRO 0 and 1 over all data ranks",
+       {}},
       {"narrow_extents",
        [](P m, Q p) {
          m = smallLlama({.hidden = 64, .kvHeads = 4, .group = 2, .headDim = 16,
@@ -374,13 +379,15 @@ TEST_CASE("every rule has one accepted and one rejected plan") {
     Program m = program();
     Plan p = plan();
     c.accepted(m, p);
-    CHECK(!find(checkPlan(m, p), c.rule));
+    const auto check = [&] { // as if it had to run
+      return checkPlan(m, p, ModelCheck::NameAndSha256, Framework::Native);
+    };
+    CHECK(!find(check(), c.rule));
 
     m = program();
     p = plan();
     c.rejected(m, p);
-    std::vector<Violation> violations = checkPlan(m, p);
-    const std::optional<Violation> violation = find(violations, c.rule);
+    const std::optional<Violation> violation = find(check(), c.rule);
     REQUIRE(violation);
     INFO(violation->message);
     CHECK(violation->message.find(c.message) != std::string::npos);
@@ -397,6 +404,26 @@ TEST_CASE("every rule has one accepted and one rejected plan") {
     CHECK_FALSE(rule.cause.empty());
   }
   CHECK(tested.size() == ours);
+}
+
+TEST_CASE("all that is not compiled is said where it has to run, and only there") {
+  Program m = program();
+  m.experts = 8;
+  Plan p = plan();
+  p.schedule = ScheduleKind::ZbH1;
+  p.cp = 2;
+  p.offloadOptimizer = p.offloadActivations = true;
+  p.dtypes.products = Narrow::Fp8;
+  const auto said = [&](std::optional<Framework> framework) {
+    int count = 0;
+    for (const Violation &violation :
+         checkPlan(m, p, ModelCheck::NameOnly, framework))
+      count += violation.rule == "compiled_by_native";
+    return count;
+  };
+  CHECK(said(std::nullopt) == 0);
+  CHECK(said(Framework::MegatronCore) == 0);
+  CHECK(said(Framework::Native) == 6);
 }
 
 TEST_CASE("all violated rules are reported at once, in table order") {

@@ -1,0 +1,55 @@
+"""round_trip.py MODELS: what `plan --json` prints of a plan goes back into --fix,
+each field alone and all together, and gives the same plan; the few that are no
+fields of a plan say what asks for them."""
+import json
+import subprocess
+import sys
+
+models = sys.argv[1]
+elsewhere = {"kv_replicas", "padded_vocab", "products", "gradients",
+             "microbatches", "global_batch", "sequence",
+             "recompute_layers_per_stage", "layers_per_stage"}
+questions = {
+    "one stage": ["llama-3-8b", "--gpus", "8", "--global-batch", "8"],
+    "parts of a sequence": ["llama-3-8b", "--gpus", "16", "--global-batch", "4",
+                            "--sequence", "32768", "--fix", "cp=4"],
+    "copies of shards": ["llama-3-8b", "--gpus", "32", "--global-batch", "32",
+                         "--runs-on", "megatron-core", "--fix",
+                         "zero_ranks=4,cp=2"],
+    "on the host": ["llama-3-8b", "--gpus", "4", "--global-batch", "8",
+                    "--runs-on", "megatron-core", "--fix", "offload=optimizer"],
+    "groups": ["llama-3-8b", "--gpus", "4", "--global-batch", "9", "--runs-on",
+               "megatron-core", "--fix", "pp=4,schedule=interleaved"],
+    "part full": ["llama-3-8b", "--gpus", "8", "--global-batch", "16", "--fix",
+                  "recompute=full:3"],
+}
+
+
+def plan(question, *flags):
+    model, *rest = question
+    return subprocess.run(["shardwright", "plan", f"{models}/{model}",
+                           "--cluster", "dgx-h100", *rest, "--top", "1",
+                           "--json", *flags], capture_output=True, text=True)
+
+
+def text(value):
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) \
+        else str(value)
+
+
+for name, question in questions.items():
+    first = plan(question)
+    assert first.returncode == 0, (name, first.stderr)
+    found = json.loads(first.stdout)["plans"][0]["parallel"]
+    fields = {key: value for key, value in found.items() if key not in elsewhere}
+    assert len(fields) >= 14, fields
+    fixes = [f"{key}={text(value)}" for key, value in fields.items()]
+    for flags in [["--fix", fix] for fix in fixes] + [["--fix", ",".join(fixes)]]:
+        again = plan(question, *flags)
+        assert again.returncode == 0, (name, flags, again.stderr)
+        assert json.loads(again.stdout)["plans"][0]["parallel"] == found, \
+            (name, flags)
+    assert elsewhere <= set(found), elsewhere - set(found)
+for key in elsewhere:
+    said = plan(questions["one stage"], "--fix", f"{key}={text(found[key])}")
+    assert said.returncode == 5 and " says that" in said.stderr, said.stderr
