@@ -48,7 +48,11 @@ const FrameworkFacts &factsOf(Framework framework) {
       {},
       {MeshOrder::PpDp},
       {DType::F32},
-      {Narrow::None}};
+      {Narrow::None},
+      true,
+      HostActivations::Never,
+      ExpertTensor::Any,
+      true};
   static const FrameworkFacts megatron = {
       "Megatron Core 0.20 (d98e8a6)",
       "megatron/training/arguments.py: use_distributed_optimizer, "
@@ -104,6 +108,7 @@ const FrameworkFacts &factsOf(Framework framework) {
       HostActivations::Never,
       // Without a mesh of experts, that of tp splits them.
       ExpertTensor::TensorUnlessExperts,
+      false,
       false, // shards of a DTensor may differ
       true};
   static const FrameworkFacts deepspeed = {
@@ -131,6 +136,7 @@ const FrameworkFacts &factsOf(Framework framework) {
       true,
       HostActivations::Checkpoints,
       ExpertTensor::OneOrTensor,
+      false,
       false}; // the model's table as it is
   switch (framework) {
   case Framework::Native: return native;

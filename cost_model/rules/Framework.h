@@ -56,6 +56,8 @@ struct FrameworkFacts {
   bool offloadsMaster = true; ///< to the host, beside the moments
   HostActivations activations = HostActivations::Never;
   ExpertTensor expertTensor = ExpertTensor::Any;
+  /// Each stage of a pipeline may recompute another number of its layers.
+  bool recomputesByStage = false;
   /// To a multiple of 128 * tp, as plans here are (paddedVocab).
   bool padsVocabulary = true;
   bool evenGroups = false; ///< interleaved microbatches in evenGroup's groups

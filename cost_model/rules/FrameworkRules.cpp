@@ -149,6 +149,41 @@ void checkFrameworkOrder(RuleCheck &check) {
           });
 }
 
+void checkFrameworkRecompute(RuleCheck &check) {
+  if (factsOf(check.framework).recomputesByStage)
+    return;
+  std::vector<int64_t> full, layers; // of each stage
+  for (const Stage &stage : check.plan.stages) {
+    full.push_back(0);
+    layers.push_back(0);
+    for (const StageRun &run : stage.runs) {
+      const int kind = kindIndex(check.program, run.kind);
+      if (kind < 0)
+        continue;
+      const Kind &type = check.program.kinds[static_cast<size_t>(kind)];
+      if (!takesStream(type) || !givesStream(type))
+        continue;
+      layers.back() += run.count;
+      if (run.recompute == Recompute::Full)
+        full.back() += run.count;
+    }
+  }
+  if (full.empty())
+    return;
+  const int64_t most = *std::max_element(full.begin(), full.end());
+  std::string found;
+  bool differ = false;
+  for (size_t i = 0; i < full.size(); ++i) {
+    differ = differ || full[i] != std::min(most, layers[i]);
+    found += (i > 0 ? ", " : "") + std::to_string(full[i]);
+  }
+  if (differ)
+    check.fail("expected as many layers recomputed in full on every stage "
+               "under " + std::string(name(check.framework)) +
+                   ", but got " + found,
+               {std::to_string(most) + " of every stage", "0 of every stage"});
+}
+
 void checkFrameworkGradients(RuleCheck &check) {
   if (!pricesAll(check) && check.plan.dtypes.compute == DType::BF16)
     among(check, factsOf(check.framework).gradients, check.plan.dtypes.grad,

@@ -89,6 +89,7 @@ void checkFrameworkCopies(RuleCheck &check);
 void checkFrameworkOffload(RuleCheck &check);
 void checkFrameworkActivations(RuleCheck &check);
 void checkFrameworkOrder(RuleCheck &check);
+void checkFrameworkRecompute(RuleCheck &check);
 void checkFrameworkGradients(RuleCheck &check);
 void checkFrameworkProducts(RuleCheck &check);
 void checkFrameworkExperts(RuleCheck &check);

@@ -522,6 +522,7 @@ constexpr Entry table[] = {
     {Diag::offload_of_framework, checkFrameworkOffload},
     {Diag::activations_of_framework, checkFrameworkActivations},
     {Diag::order_of_framework, checkFrameworkOrder},
+    {Diag::recompute_of_framework, checkFrameworkRecompute},
     {Diag::gradients_of_framework, checkFrameworkGradients},
     {Diag::products_of_framework, checkFrameworkProducts},
     {Diag::etp_of_framework, checkFrameworkExperts},

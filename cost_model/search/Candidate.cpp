@@ -94,9 +94,26 @@ std::vector<Split> splits(int64_t layers, int64_t pp, const Ranges &ranges) {
   return result;
 }
 
+bool FullRule::allows(int64_t n, int64_t count) const {
+  if (n == 0)
+    return none && layers.contains(0);
+  if (n < count)
+    return layers.contains(n);
+  return layers.contains(-1) || (layers.bounded() && layers.most >= count);
+}
+
+int64_t FullRule::floor() const {
+  if (none && layers.contains(0))
+    return 0;
+  if (layers.most < 1)
+    return std::numeric_limits<int64_t>::max();
+  return std::max<int64_t>(1, layers.least);
+}
+
 std::vector<Stage> stagesWith(const Program &program,
                               const std::vector<int64_t> &counts,
-                              Recompute policy, int64_t fullLayers) {
+                              Recompute policy,
+                              const std::vector<int64_t> &full) {
   // The stack is embedding, layers of one or several kinds, head.
   const std::vector<Run> &stack = program.stack;
   assert(stack.size() >= 2 && "a stack has an embedding and a head");
@@ -118,18 +135,18 @@ std::vector<Stage> stagesWith(const Program &program,
     if (i == 0)
       append(stage, program.kinds[stack.front().kind].name,
              stack.front().count, Recompute::None);
-    int64_t full = counts[i]; // layers of this stage that take the policy
-    if (policy == Recompute::Full && fullLayers >= 0)
-      full = std::min(full, fullLayers);
+    int64_t own = counts[i]; // layers of this stage that take the policy
+    if (policy == Recompute::Full && !full.empty())
+      own = std::min(own, full[i]);
     int64_t left = counts[i];
     while (left > 0) {
       assert(run + 1 < stack.size() && "counts exceed the layers");
       const std::string &kind = program.kinds[stack[run].kind].name;
       int64_t take = std::min(left, stack[run].count - used);
-      int64_t taken = std::min(take, full);
+      int64_t taken = std::min(take, own);
       append(stage, kind, taken, policy);
       append(stage, kind, take - taken, Recompute::None);
-      full -= taken;
+      own -= taken;
       left -= take;
       used += take;
       if (used == stack[run].count) {
@@ -179,7 +196,7 @@ Plan planAt(const Program &program, const Plan &base,
             const Candidate &candidate) {
   Plan plan = base;
   plan.stages = stagesWith(program, layersPerStage(candidate, program.layers),
-                           candidate.recompute, candidate.fullLayers);
+                           candidate.recompute, candidate.full);
   setDegrees(program, plan, candidate);
   return plan;
 }

@@ -38,9 +38,10 @@ struct Candidate {
   bool offload = false;           ///< the optimizer lives on the host
   std::optional<DType> gradients; ///< unless given the base plan's
   Recompute recompute = Recompute::None;
-  /// Of Recompute::Full: layers of each stage that recompute (the first ones),
-  /// or -1 for all.
-  int64_t fullLayers = -1;
+  /// Of a point under Recompute::Full: layers of each of Plan::stages that
+  /// recompute, the first ones; empty for all of all. Of a part they are as few
+  /// as FullRule leaves, none of any stage included.
+  std::vector<int64_t> full = {};
   /// Of the first stage. Where a rank runs several the layers are split evenly
   /// over all of them, and firstLayers and lastLayers are 0.
   int64_t firstLayers = 0;
@@ -53,7 +54,7 @@ enum class Depth {
   Mesh,     ///< dp, tp, pp, cp, ep, etp
   Batch,    ///< sp, cpKind, order, products, microBatch
   State,    ///< zero, zeroRanks, schedule, chunks, group, offload, gradients
-  Policy,   ///< recompute, fullLayers
+  Policy,   ///< recompute
   Complete, ///< firstLayers, lastLayers
 };
 
@@ -88,6 +89,24 @@ struct Range {
 };
 using Ranges = std::array<Range, numFields>;
 
+/// What decides how many layers of each stage recompute under Recompute::Full:
+/// as few as stay below the limit. Stages hold memory of their own and no step
+/// gets faster by recomputing more, so no other choice is faster.
+struct FullRule {
+  Bytes limit = Bytes(std::numeric_limits<int64_t>::max()); ///< of a rank
+  Range layers;      ///< Field::FullLayers; -1 is all of a stage
+  bool none = true;  ///< a stage may recompute none
+  /// All stages the same number, or all their layers where they have fewer: what
+  /// frameworks with one setting for all stages do.
+  bool alike = false;
+
+  /// Whether a stage of `count` layers may recompute `n` of them. Where `layers`
+  /// asks for more than there are, all are meant.
+  bool allows(int64_t n, int64_t count) const;
+  /// No stage recomputes fewer, if it has as many.
+  int64_t floor() const;
+};
+
 /// Entries that the plan of `candidate` has in Plan::stages.
 int64_t stageCount(const Candidate &candidate);
 
@@ -105,11 +124,12 @@ struct Split {
 std::vector<Split> splits(int64_t layers, int64_t pp, const Ranges &ranges);
 
 /// Stages with `counts` layers each, the embedding before the first and the
-/// head after the last. Under Full with fullLayers >= 0 the first fullLayers
-/// layers of a stage recompute and the others save.
+/// head after the last. Under Full, unless `full` is empty, the first full[i]
+/// layers of stage i recompute and the others save.
 std::vector<Stage> stagesWith(const Program &program,
                               const std::vector<int64_t> &counts,
-                              Recompute policy, int64_t fullLayers);
+                              Recompute policy,
+                              const std::vector<int64_t> &full = {});
 
 /// A kind of layers that repeat: embedding and head do not.
 inline bool isRepeated(const Kind &kind) {

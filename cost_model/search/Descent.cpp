@@ -88,21 +88,20 @@ void Descent::addBatches(const Node &part,
     batches.push_back(*fewest);
 }
 
-/// The split whose largest stage is smallest, with least beside the head.
-Candidate Descent::even(const Part &policy) const {
-  Candidate leaf = policy.candidate;
-  const std::vector<Split> &splits = family.splits(leaf);
+/// The split whose largest stage is smallest, with least beside the head, if it
+/// fits.
+std::optional<Candidate> Descent::even(const Part &policy) const {
+  const std::vector<Split> &splits = family.splits(policy.candidate);
   const auto found = std::min_element(
       splits.begin(), splits.end(), [](const Split &a, const Split &b) {
         return a.largest != b.largest ? a.largest < b.largest : a.last < b.last;
       });
-  if (found == splits.end())
-    return leaf;
+  if (found == splits.end() || !mayFit(policy))
+    return std::nullopt;
+  Candidate leaf = policy.candidate;
   leaf.firstLayers = found->first;
   leaf.lastLayers = found->last;
-  if (found->largest <= leaf.fullLayers)
-    leaf.fullLayers = -1; // the same
-  return leaf;
+  return estimator.settle(leaf, rule);
 }
 
 std::optional<Descent::Found> Descent::thrifty(const Candidate &batch) const {
@@ -115,40 +114,11 @@ std::optional<Descent::Found> Descent::thrifty(const Candidate &batch) const {
     if (++tried > kStates)
       break;
     const std::vector<Part> policies = family.children(*state);
-    for (auto policy = policies.rbegin(); policy != policies.rend(); ++policy) {
-      Part least = *policy;
-      least.candidate.fullLayers = least.fullMost;
-      if (family.splits(least.candidate).empty() || !mayFit(least))
-        continue;
-      const Candidate leaf = even(least);
-      if (estimator.fits(leaf, options.memoryLimit))
-        return Found{leaf, batch, estimator.time(leaf).count()};
-    }
+    for (auto policy = policies.rbegin(); policy != policies.rend(); ++policy)
+      if (const std::optional<Candidate> point = even(*policy))
+        return Found{*point, batch, estimator.time(*point).count()};
   }
   return std::nullopt;
-}
-
-/// Of "full on n" for a range of n the least that fits; of other policies
-/// themselves.
-std::optional<Candidate> Descent::leastFull(const Part &policy) const {
-  const auto fits = [&](int64_t full) {
-    Part one = policy;
-    one.candidate.fullLayers = one.fullMost = full;
-    return mayFit(one) && estimator.fits(even(one), options.memoryLimit);
-  };
-  int64_t least = policy.candidate.fullLayers;
-  for (int64_t most = policy.fullMost; least < most;) {
-    const int64_t middle = least + (most - least) / 2;
-    if (fits(middle))
-      most = middle;
-    else
-      least = middle + 1;
-  }
-  if (!fits(least))
-    return std::nullopt;
-  Part one = policy;
-  one.candidate.fullLayers = one.fullMost = least;
-  return even(one);
 }
 
 void Descent::improve(Found &found) const {
@@ -156,7 +126,7 @@ void Descent::improve(Found &found) const {
   for (const Part &state : family.children({found.batch, Depth::Batch}))
     if (mayFit(state))
       states.emplace_back(
-          estimator.lowerBound(state.candidate, Depth::State).count(),
+          estimator.lowerBound(state.candidate, Depth::State, rule).count(),
           state.candidate);
   std::sort(states.begin(), states.end());
   if (states.size() > kStates)
@@ -165,15 +135,13 @@ void Descent::improve(Found &found) const {
     if (bound > found.time)
       break;
     for (const Part &policy : family.children({state, Depth::State})) {
-      if (family.splits(policy.candidate).empty())
+      const std::optional<Candidate> point = even(policy);
+      if (!point)
         continue;
-      const std::optional<Candidate> leaf = leastFull(policy);
-      if (!leaf)
-        continue;
-      const double time = estimator.time(*leaf).count();
+      const double time = estimator.time(*point).count();
       if (time < found.time) {
         found.time = time;
-        found.candidate = *leaf;
+        found.candidate = *point;
       }
     }
   }

@@ -19,7 +19,7 @@ public:
   Descent(const Estimator &estimator, const SearchOptions &options,
           const Meshes &meshes)
       : estimator(estimator), options(options), meshes(meshes),
-        family(options) {}
+        family(options), rule(fullRule(options)) {}
 
   /// Of some of `parts`, which are in the order of their bounds, plans with even
   /// stages are priced, at first those that need least memory; of the best of
@@ -35,8 +35,7 @@ private:
   void addBatches(const Node &part, std::vector<Candidate> &batches) const;
   std::optional<Found> thrifty(const Candidate &batch) const;
   void improve(Found &found) const;
-  std::optional<Candidate> leastFull(const Part &policy) const;
-  Candidate even(const Part &policy) const;
+  std::optional<Candidate> even(const Part &policy) const;
   bool mayFit(const Part &part) const {
     return estimator.mayFit(part.candidate, part.depth, options.memoryLimit);
   }
@@ -45,6 +44,7 @@ private:
   const SearchOptions &options;
   const Meshes &meshes;
   Family family;
+  const FullRule rule;
 };
 
 } // namespace shardwright::cost

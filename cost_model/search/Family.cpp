@@ -210,23 +210,27 @@ std::vector<Candidate> Family::states(const Candidate &batch) const {
   return result;
 }
 
+/// None is full on no layer: one part for both, if both are asked for.
 std::vector<Part> Family::policies(const Candidate &state) const {
   std::vector<Part> result;
-  const Range &full = options.ranges[static_cast<int>(Field::FullLayers)];
+  const FullRule rule = fullRule(options);
+  const auto has = [&](Recompute policy) {
+    return allows(Field::Recompute, static_cast<int64_t>(policy)) &&
+           std::find(options.policies.begin(), options.policies.end(),
+                     policy) != options.policies.end();
+  };
   for (Recompute policy : options.policies) {
-    if (!allows(Field::Recompute, static_cast<int64_t>(policy)))
+    // "Full on n" is asked for by its own field; all layers are -1.
+    const bool isWanted =
+        policy == Recompute::Full ||
+        (rule.layers.contains(-1) &&
+         !(policy == Recompute::None && has(Recompute::Full) &&
+           rule.floor() == 0));
+    if (!has(policy) || !isWanted)
       continue;
     Candidate candidate = state;
     candidate.recompute = policy;
-    // "Full on n" is asked for by its own field; all layers are -1.
-    if (full.contains(-1))
-      result.push_back({candidate, Depth::Policy, -1});
-    if (policy != Recompute::Full)
-      continue;
-    candidate.fullLayers = std::max<int64_t>(1, full.least);
-    const int64_t most = std::min(shape(state).largest - 1, full.most);
-    if (candidate.fullLayers <= most)
-      result.push_back({candidate, Depth::Policy, most});
+    result.push_back({candidate, Depth::Policy});
   }
   return result;
 }
@@ -235,7 +239,7 @@ std::vector<Part> Family::children(const Part &parent) const {
   std::vector<Part> result;
   const auto add = [&](const std::vector<Candidate> &candidates, Depth depth) {
     for (const Candidate &candidate : candidates)
-      result.push_back({candidate, depth, candidate.fullLayers});
+      result.push_back({candidate, depth});
   };
   switch (parent.depth) {
   case Depth::Mesh: add(batches(parent.candidate), Depth::Batch); break;
@@ -243,12 +247,10 @@ std::vector<Part> Family::children(const Part &parent) const {
   case Depth::State: return policies(parent.candidate);
   case Depth::Policy:
     for (const Split &split : shape(parent.candidate).splits) {
-      if (split.largest <= parent.candidate.fullLayers)
-        continue; // the same as full on all
       Candidate candidate = parent.candidate;
       candidate.firstLayers = split.first;
       candidate.lastLayers = split.last;
-      result.push_back({candidate, Depth::Complete, candidate.fullLayers});
+      result.push_back({candidate, Depth::Complete});
     }
     break;
   case Depth::Complete: break;
@@ -264,10 +266,7 @@ int64_t Family::leaves(const Part &part) const {
   switch (part.depth) {
   case Depth::Complete: break;
   case Depth::Policy:
-    return c.fullLayers < 0
-               ? static_cast<int64_t>(shape.splits.size())
-               : shape.aboveSum[static_cast<size_t>(part.fullMost)] -
-                     shape.aboveSum[static_cast<size_t>(c.fullLayers) - 1];
+    return static_cast<int64_t>(shape.splits.size());
   case Depth::State:
     if (shape.leaves < 0) { // does not depend on the other fields
       shape.leaves = 0;
@@ -280,7 +279,7 @@ int64_t Family::leaves(const Part &part) const {
         {c.dp, c.cp, c.pp, c.ep * c.etp > 1, c.microBatch}, 0);
     if (inserted)
       for (const Candidate &state : states(c))
-        entry->second += leaves({state, Depth::State, -1});
+        entry->second += leaves({state, Depth::State});
     return entry->second;
   }
   case Depth::Mesh: break;
@@ -299,18 +298,22 @@ Family::Shape &Family::shape(const Candidate &c) const {
     shape.splits = cost::splits(options.layers, stages, options.ranges);
   else if (allows(Field::FirstLayers, 0) && allows(Field::LastLayers, 0))
     shape.splits = {{0, 0, ceilDiv(options.layers, stages)}};
-  for (const Split &split : shape.splits)
-    shape.largest = std::max(shape.largest, split.largest);
-  const auto count = static_cast<size_t>(shape.largest) + 1;
-  shape.above.assign(count, 0);
-  for (const Split &split : shape.splits)
-    ++shape.above[static_cast<size_t>(split.largest) - 1];
-  for (size_t n = count - 1; n-- > 0;)
-    shape.above[n] += shape.above[n + 1];
-  shape.aboveSum.assign(count, 0);
-  for (size_t n = 1; n < count; ++n)
-    shape.aboveSum[n] = shape.aboveSum[n - 1] + shape.above[n];
   return shape;
+}
+
+FullRule fullRule(const SearchOptions &options) {
+  const auto &range = [&](Field field) -> const Range & {
+    return options.ranges[static_cast<size_t>(field)];
+  };
+  FullRule rule;
+  rule.limit = options.memoryLimit;
+  rule.layers = range(Field::FullLayers);
+  // Who asks for "full:0-3" asks for no layers of some stages, too.
+  rule.none = rule.layers.least == 0 ||
+              range(Field::Recompute)
+                  .contains(static_cast<int64_t>(Recompute::None));
+  rule.alike = options.alike;
+  return rule;
 }
 
 void allow(SearchOptions &options, Framework framework,
@@ -323,6 +326,7 @@ void allow(SearchOptions &options, Framework framework,
   options.expertTensor = facts.expertTensor;
   options.cpKinds = facts.cpKinds;
   options.contextUnderPipeline = facts.contextUnderPipeline;
+  options.alike = !facts.recomputesByStage;
   options.copies = facts.copies;
   options.offload =
       hardware.host.known() ? facts.offload : std::vector<int>{};

@@ -15,13 +15,14 @@
 
 namespace shardwright::cost {
 
-/// A part of the family. At Depth::Policy under "full on n layers" it stands
-/// for every n from candidate.fullLayers to fullMost.
+/// A part of the family.
 struct Part {
   Candidate candidate;
   Depth depth = Depth::Mesh;
-  int64_t fullMost = -1;
 };
+
+/// How many layers recompute in plans that answer a question.
+FullRule fullRule(const SearchOptions &options);
 
 class Family {
 public:
@@ -40,17 +41,14 @@ public:
   /// Complete candidates under a part.
   int64_t leaves(const Part &part) const;
   int64_t leaves(const Candidate &candidate, Depth depth) const {
-    return leaves({candidate, depth, candidate.fullLayers});
+    return leaves({candidate, depth});
   }
 
 private:
   /// What the splits of one pipeline depth have in common.
   struct Shape {
     std::vector<Split> splits;
-    int64_t largest = 0; ///< layers of any stage
-    /// [n]: splits whose largest stage exceeds n; and their sum over 1 .. n.
-    std::vector<int64_t> above, aboveSum;
-    int64_t leaves = -1;
+    int64_t leaves = -1; ///< of a state
   };
   Shape &shape(const Candidate &c) const;
   void addExperts(Candidate candidate, std::vector<Candidate> &result) const;

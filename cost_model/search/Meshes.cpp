@@ -117,7 +117,7 @@ void Meshes::addGroup(size_t first, const Estimator &estimator,
   for (const Candidate &batch : batches) {
     // Only whether experts lie apart matters to how many states there are.
     std::array<int64_t, 2> counts = {-1, -1};
-    Node root{0, {batch, Depth::Batch, -1}, first, Rough::Experts};
+    Node root{0, {batch, Depth::Batch}, first, Rough::Experts};
     for (size_t i = first; i < end; ++i) {
       const Candidate own = at(i, batch);
       int64_t &count = counts[own.ep * own.etp > 1];

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -89,13 +90,13 @@ public:
   Site &site(const Candidate &c) {
     Candidate key = c;
     key.recompute = Recompute::None;
-    key.fullLayers = -1;
+    key.full.clear();
     key.firstLayers = key.lastLayers = 0;
     if (!current || current->key != key) {
       Plan plan = base;
       setDegrees(program, plan, c);
       plan.stages = stagesWith(program, std::vector<int64_t>(c.pp, 0),
-                               Recompute::None, -1);
+                               Recompute::None);
       LayerTable table = tableOf(plan);
       current = std::make_unique<Site>(
           Site{key, plan, std::move(table), &scheduleOf(plan), {}});
@@ -104,28 +105,30 @@ public:
   }
 
   /// Memory of a rank of `stage` that holds `count` layers from layer `before`
-  /// on, which matters only if there are several kinds of layers.
-  Bytes stageBytes(Site &site, const Candidate &c, int64_t stage,
-                   int64_t before, int64_t count) {
+  /// on, which matters only if there are several kinds of layers; under Full the
+  /// first `full` of them recompute.
+  Bytes stageBytes(Site &site, Recompute policy, int64_t stage, int64_t before,
+                   int64_t count, int64_t full) {
     if (layerKinds == 1)
       before = 0;
-    int64_t full = c.recompute == Recompute::Full && c.fullLayers >= 0 &&
-                           c.fullLayers < count
-                       ? c.fullLayers
-                       : -1;
+    if (policy != Recompute::Full)
+      full = 0;
+    else if (full == 0)
+      policy = Recompute::None;
     // Layers, stages and policies are far fewer than 2^20, 2^20 and 2^2.
-    uint64_t key = static_cast<uint64_t>(c.recompute) << 60 |
-                   static_cast<uint64_t>(full + 1) << 40 |
+    uint64_t key = static_cast<uint64_t>(policy) << 60 |
+                   static_cast<uint64_t>(full) << 40 |
                    static_cast<uint64_t>(stage) << 20 |
                    static_cast<uint64_t>(count);
     auto [entry, inserted] = site.stages.try_emplace(std::make_pair(key, before));
     if (inserted) {
-      std::vector<int64_t> counts(c.pp, 0);
+      std::vector<int64_t> counts(site.plan.stages.size(), 0);
       if (stage > 0)
         counts[stage - 1] = before;
       counts[stage] = count;
       std::vector<Stage> stages =
-          stagesWith(program, counts, c.recompute, full);
+          stagesWith(program, counts, policy,
+                     std::vector<int64_t>(counts.size(), full));
       std::swap(site.plan.stages, stages);
       entry->second = estimateStageMemory(program, hardware, profile,
                                           site.plan, site.table, stage, site.facts)
@@ -133,6 +136,26 @@ public:
       std::swap(site.plan.stages, stages);
     }
     return entry->second;
+  }
+
+  /// Memory of `rank` of the pipeline.
+  Bytes rankBytes(Site &site, const Candidate &c,
+                  const std::vector<int64_t> &counts,
+                  const std::vector<int64_t> &full, int64_t rank) {
+    if (c.chunks == 1)
+      return stageBytes(
+          site, c.recompute, rank,
+          std::accumulate(counts.begin(), counts.begin() + rank, int64_t(0)),
+          counts[rank], full.empty() ? counts[rank] : full[rank]);
+    std::vector<Stage> stages =
+        stagesWith(program, counts, c.recompute, full);
+    std::swap(site.plan.stages, stages);
+    const Bytes bytes =
+        estimateStageMemory(program, hardware, profile, site.plan, site.table,
+                            rank, site.facts)
+            .total();
+    std::swap(site.plan.stages, stages);
+    return bytes;
   }
 
   const ScheduleFacts &scheduleOf(const Plan &plan) {
@@ -205,40 +228,130 @@ ProgramEstimator::check(const Candidate &candidate, Depth depth) const {
   return once;
 }
 
-Bytes ProgramEstimator::memory(const Candidate &candidate) const {
-  if (candidate.chunks > 1) { // one split: nothing to share with others
-    Bytes most(0);
-    for (const StageEstimate &stage : estimateOfStages(candidate))
-      most = std::max(most, stage.total());
-    return most;
+namespace {
+
+/// Ranks of a pipeline that hold the same stages: all that decides how many of
+/// their layers recompute.
+struct Holders {
+  std::vector<int64_t> ranks, stages;
+};
+
+std::vector<Holders> holdersOf(const Candidate &c, bool alike) {
+  std::vector<Holders> groups;
+  for (int64_t rank = 0; rank < c.pp; ++rank) {
+    std::vector<int64_t> stages;
+    for (int64_t chunk = 0; chunk < c.chunks; ++chunk)
+      stages.push_back(stageAt(c.schedule, c.pp, {rank, chunk}));
+    const auto same = std::find_if(
+        groups.begin(), groups.end(), [&](const Holders &other) {
+          return alike || std::is_permutation(stages.begin(), stages.end(),
+                                              other.stages.begin(),
+                                              other.stages.end());
+        });
+    if (same == groups.end()) {
+      groups.push_back({{rank}, stages});
+      continue;
+    }
+    same->ranks.push_back(rank);
+    if (alike)
+      same->stages.insert(same->stages.end(), stages.begin(), stages.end());
   }
+  return groups;
+}
+
+/// Lets the stages of `group` recompute `layers` in all, one each in turn.
+void recompute(const Holders &group, const std::vector<int64_t> &counts,
+               int64_t layers, std::vector<int64_t> &full) {
+  for (int64_t stage : group.stages)
+    full[stage] = 0;
+  for (int64_t turn = 0; layers > 0; ++turn)
+    for (int64_t stage : group.stages)
+      if (turn < counts[stage] && layers > 0) {
+        ++full[stage];
+        --layers;
+      }
+}
+
+/// The least of 0 .. `most` that is allowed and fits; -1 if none is. `steadily`:
+/// from 1 on what fits does with more, too.
+int64_t leastThatFits(int64_t most, bool steadily,
+                      const std::function<bool(int64_t)> &isAllowed,
+                      const std::function<bool(int64_t)> &fits) {
+  if (isAllowed(0) && fits(0))
+    return 0;
+  int64_t least = 1;
+  for (int64_t end = steadily ? most + 1 : least; least < end;) {
+    const int64_t middle = least + (end - least) / 2;
+    if (fits(middle))
+      end = middle;
+    else
+      least = middle + 1;
+  }
+  while (least <= most && !(isAllowed(least) && fits(least)))
+    ++least;
+  return least <= most ? least : -1;
+}
+
+} // namespace
+
+std::optional<Candidate>
+ProgramEstimator::settle(const Candidate &candidate,
+                         const FullRule &rule) const {
+  Candidate point = candidate;
+  point.full.clear();
+  const std::vector<int64_t> counts =
+      layersPerStage(point, state->program.layers);
+  State::Site &site = state->site(point);
+  const auto fits = [&](int64_t rank) {
+    return state->rankBytes(site, point, counts, point.full, rank) < rule.limit;
+  };
+  if (point.recompute != Recompute::Full) {
+    for (int64_t rank = 0; rank < point.pp; ++rank)
+      if (!fits(rank))
+        return std::nullopt;
+    return point;
+  }
+  point.full.assign(counts.size(), 0);
+  for (const Holders &group : holdersOf(point, rule.alike)) {
+    const auto set = [&](int64_t n) {
+      if (!rule.alike)
+        return recompute(group, counts, n, point.full);
+      for (size_t stage = 0; stage < counts.size(); ++stage)
+        point.full[stage] = std::min(n, counts[stage]);
+    };
+    const auto isAllowed = [&](int64_t n) {
+      set(n);
+      return std::all_of(group.stages.begin(), group.stages.end(),
+                         [&](int64_t stage) {
+                           return rule.allows(point.full[stage], counts[stage]);
+                         });
+    };
+    int64_t most = 0;
+    for (int64_t stage : group.stages)
+      most = rule.alike ? std::max(most, counts[stage]) : most + counts[stage];
+    // The first layer of another kind to recompute needs its own workspace.
+    const bool steadily = state->layerKinds == 1;
+    const int64_t n =
+        leastThatFits(most, steadily, isAllowed, [&](int64_t layers) {
+          set(layers);
+          return std::all_of(group.ranks.begin(), group.ranks.end(), fits);
+        });
+    if (n < 0)
+      return std::nullopt;
+    set(n);
+  }
+  return point;
+}
+
+Bytes ProgramEstimator::memory(const Candidate &candidate) const {
   const std::vector<int64_t> counts =
       layersPerStage(candidate, state->program.layers);
   State::Site &site = state->site(candidate);
   Bytes most(0);
-  int64_t before = 0;
-  for (int64_t stage = 0; stage < candidate.pp; ++stage) {
-    most = std::max(most, state->stageBytes(site, candidate, stage, before,
-                                            counts[stage]));
-    before += counts[stage];
-  }
+  for (int64_t rank = 0; rank < candidate.pp; ++rank)
+    most = std::max(most, state->rankBytes(site, candidate, counts,
+                                           candidate.full, rank));
   return most;
-}
-
-bool ProgramEstimator::fits(const Candidate &candidate, Bytes limit) const {
-  if (candidate.chunks > 1)
-    return memory(candidate) < limit;
-  const std::vector<int64_t> counts =
-      layersPerStage(candidate, state->program.layers);
-  State::Site &site = state->site(candidate);
-  int64_t before = 0;
-  for (int64_t stage = 0; stage < candidate.pp; ++stage) {
-    if (state->stageBytes(site, candidate, stage, before, counts[stage]) >=
-        limit)
-      return false;
-    before += counts[stage];
-  }
-  return true;
 }
 
 Seconds ProgramEstimator::time(const Candidate &candidate) const {
@@ -267,9 +380,9 @@ Estimate ProgramEstimator::estimate(const Candidate &candidate) const {
   return estimate;
 }
 
-Seconds ProgramEstimator::lowerBound(const Candidate &candidate,
-                                     Depth depth) const {
-  return Seconds(state->bounds.time(candidate, depth));
+Seconds ProgramEstimator::lowerBound(const Candidate &candidate, Depth depth,
+                                     const FullRule &rule) const {
+  return Seconds(state->bounds.time(candidate, depth, rule));
 }
 
 Seconds ProgramEstimator::roughBound(const Candidate &candidate,
@@ -277,9 +390,9 @@ Seconds ProgramEstimator::roughBound(const Candidate &candidate,
   return Seconds(state->bounds.roughTime(candidate, rough));
 }
 
-SplitBox ProgramEstimator::box(const Candidate &candidate,
-                               Seconds atMost) const {
-  return state->bounds.box(candidate, atMost.count());
+SplitBox ProgramEstimator::box(const Candidate &candidate, Seconds atMost,
+                               const FullRule &rule) const {
+  return state->bounds.box(candidate, atMost.count(), rule);
 }
 
 bool ProgramEstimator::mayFit(const Candidate &candidate, Depth depth,

@@ -46,13 +46,16 @@ public:
   Plan plan(const Candidate &candidate) const override;
   std::vector<Violation> check(const Candidate &candidate,
                                Depth depth) const override;
+  std::optional<Candidate> settle(const Candidate &candidate,
+                                  const FullRule &rule) const override;
   Bytes memory(const Candidate &candidate) const override;
-  bool fits(const Candidate &candidate, Bytes limit) const override;
   Seconds time(const Candidate &candidate) const override;
   Estimate estimate(const Candidate &candidate) const override;
-  Seconds lowerBound(const Candidate &candidate, Depth depth) const override;
+  Seconds lowerBound(const Candidate &candidate, Depth depth,
+                     const FullRule &rule = {}) const override;
   Seconds roughBound(const Candidate &candidate, Rough rough) const override;
-  SplitBox box(const Candidate &candidate, Seconds atMost) const override;
+  SplitBox box(const Candidate &candidate, Seconds atMost,
+               const FullRule &rule) const override;
   std::unique_ptr<Estimator> another() const override;
   bool mayFit(const Candidate &candidate, Depth depth,
               Bytes limit) const override;

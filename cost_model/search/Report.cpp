@@ -68,7 +68,12 @@ std::string recomputeText(const Program &program, const Plan &plan) {
   bool capped = noSelective;
   for (size_t i = 0; i < full.size(); ++i)
     capped = capped && full[i] == std::min(layers[i], most);
-  return capped ? "full:" + std::to_string(most) : "mixed";
+  if (capped)
+    return "full:" + std::to_string(most);
+  if (!noSelective)
+    return "mixed";
+  return "full:" + std::to_string(*std::min_element(full.begin(), full.end())) +
+         "-" + std::to_string(most);
 }
 
 std::string layersText(const std::vector<int64_t> &layers) {

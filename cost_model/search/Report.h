@@ -18,7 +18,8 @@ namespace shardwright::cost {
 std::vector<int64_t> layersOf(const Program &program, const Plan &plan);
 /// Layers of each stage under Recompute::Full.
 std::vector<int64_t> fullLayersOf(const Program &program, const Plan &plan);
-/// "none", "selective", "full", "full:3" (on 3 layers of a stage), or "mixed".
+/// "none", "selective", "full", "full:3" (on 3 layers of a stage), "full:0-3" (on
+/// none to 3), or "mixed".
 std::string recomputeText(const Program &program, const Plan &plan);
 /// "20", "20+21x2+18": runs of equal stages.
 std::string layersText(const std::vector<int64_t> &layers);

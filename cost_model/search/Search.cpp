@@ -210,7 +210,7 @@ private:
     // No kernel is faster than the arithmetic peak, whatever the mesh.
     double least = std::numeric_limits<double>::infinity();
     if ((!aside.empty() || meshes.uncounted() > 0) && meshes.size() > 0)
-      least = estimator.lowerBound(meshes[0].mesh, Depth::Mesh).count() *
+      least = estimator.lowerBound(meshes[0].mesh, Depth::Mesh, {}).count() *
               (1 - roundingSlack);
     if (!queue.empty())
       least = std::min(least, queue.top().bound);
@@ -290,7 +290,7 @@ public:
         if (options.stop && options.stop())
           return std::nullopt;
         if (meshes.isLawful(i, batch))
-          visit({batch, Depth::Batch, -1});
+          visit({batch, Depth::Batch});
       }
     if (!best)
       return std::nullopt;
@@ -306,26 +306,32 @@ public:
 private:
   void visit(const Part &part) {
     if (part.depth == Depth::Complete) {
-      if (best && !estimator.fits(part.candidate, memory))
+      settle(part.candidate);
+      return;
+    }
+    if (best && !estimator.mayFit(part.candidate, part.depth, memory))
+      return;
+    for (const Part &child : family.children(part))
+      visit(child);
+  }
+
+  /// The least that a plan of `part` can hold, if that is less than the best
+  /// does: the lower the limit, the more recomputes. Bisection.
+  void settle(const Candidate &part) {
+    FullRule rule = fullRule(options);
+    rule.limit = best ? memory : FullRule().limit;
+    int64_t none = 0; // no plan of the part stays below so many bytes
+    for (bool isFirst = true; isFirst || none < memory.count();
+         isFirst = false) {
+      if (std::optional<Candidate> point = estimator.settle(part, rule)) {
+        best = std::move(point);
+        memory = estimator.memory(*best);
+      } else if (isFirst) {
         return;
-      best = part.candidate;
-      memory = estimator.memory(part.candidate);
-      return;
-    }
-    Candidate least = part.candidate;
-    least.fullLayers = part.fullMost;
-    if (best && !estimator.mayFit(least, part.depth, memory))
-      return;
-    if (part.fullMost == part.candidate.fullLayers) {
-      for (const Part &child : family.children(part))
-        visit(child);
-      return;
-    }
-    Part one = part;
-    one.fullMost = part.candidate.fullLayers;
-    for (; one.fullMost <= part.fullMost; ++one.fullMost) {
-      one.candidate.fullLayers = one.fullMost;
-      visit(one);
+      } else {
+        none = rule.limit.count();
+      }
+      rule.limit = Bytes(none + ceilDiv(memory.count() - none, 2));
     }
   }
 

@@ -33,31 +33,33 @@ public:
   /// every completion of a part that is legal at Batch is legal.
   virtual std::vector<Violation> check(const Candidate &candidate,
                                        Depth depth) const = 0;
-  /// Memory of the fullest rank of a complete candidate.
+  /// The point of a complete part whose stages recompute as few layers as `rule`
+  /// leaves them. Nothing if no plan of it stays below the limit.
+  virtual std::optional<Candidate> settle(const Candidate &candidate,
+                                          const FullRule &rule) const = 0;
+  /// Memory of the fullest rank of a point.
   virtual Bytes memory(const Candidate &candidate) const = 0;
-  /// Whether that is below `limit`; may be faster.
-  virtual bool fits(const Candidate &candidate, Bytes limit) const {
-    return memory(candidate) < limit;
-  }
-  /// Time and memory of a complete candidate.
+  /// Time and memory of a point.
   virtual Estimate estimate(const Candidate &candidate) const = 0;
   /// Its time alone; may be faster.
   virtual Seconds time(const Candidate &candidate) const {
     return estimate(candidate).stepTime;
   }
-  /// No completion of `candidate` beyond `depth` takes less time. Under
-  /// Recompute::Full it does not fall with fullLayers >= 1.
-  virtual Seconds lowerBound(const Candidate &candidate, Depth depth) const = 0;
+  /// No point of `candidate` beyond `depth` takes less time under `rule`.
+  virtual Seconds lowerBound(const Candidate &candidate, Depth depth,
+                             const FullRule &rule) const = 0;
   /// The same of a candidate of Depth::Batch, cheaper and looser.
   virtual Seconds roughBound(const Candidate &candidate, Rough) const {
-    return lowerBound(candidate, Depth::Mesh);
+    return lowerBound(candidate, Depth::Mesh, {});
   }
   /// False only if every completion of `candidate` beyond `depth` needs
-  /// `limit` or more. What may fit with fullLayers = n >= 1 may with n + 1.
+  /// `limit` or more.
   virtual bool mayFit(const Candidate &candidate, Depth depth,
                       Bytes limit) const = 0;
   /// Splits outside the box take more than `atMost`.
-  virtual SplitBox box(const Candidate &, Seconds) const { return {}; }
+  virtual SplitBox box(const Candidate &, Seconds, const FullRule &) const {
+    return {};
+  }
   /// The same for another thread.
   virtual std::unique_ptr<Estimator> another() const = 0;
 };
@@ -77,6 +79,7 @@ struct SearchOptions {
   bool evenGroups = false; ///< of interleaved microbatches: evenGroup alone
   std::vector<CpKind> cpKinds;      ///< none: cp is 1
   bool contextUnderPipeline = true; ///< cp > 1 with pp > 1
+  bool alike = false; ///< as FullRule's
   std::vector<int> copies;  ///< ZeRO stages whose shards may have copies (HSDP)
   std::vector<int> offload; ///< ZeRO stages whose optimizer the host may have
   std::vector<MeshOrder> orders = {MeshOrder::PpDp};

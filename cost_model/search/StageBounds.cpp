@@ -93,16 +93,124 @@ double StageBounds::meshTime(const Candidate &c) const {
          (rate * static_cast<double>(c.dp * c.tp * c.pp * c.cp));
 }
 
-double StageBounds::policyLayers(const Candidate &c, double count) {
-  return isMixed(c) ? std::min(count, static_cast<double>(c.fullLayers)) : count;
+double StageBounds::room(const Site &site, const Candidate &c,
+                         int64_t stage) const {
+  double room = site.limit - static_cast<double>(profile.frameworkBytes.count());
+  if (stage == 0 && c.chunks == 1)
+    room -= site.entranceState;
+  if (stage + 1 == c.pp && c.chunks == 1)
+    room -= site.exitState;
+  return room;
+}
+
+StageBounds::Need StageBounds::need(const Site &site, const Candidate &c,
+                                    const Layer &layer, int64_t stage) const {
+  const double slack = 1 + profile.allocatorSlack;
+  const double slots = slack * this->slots(c, stage);
+  Need need;
+  need.plain = layer.stateBytes + slots * layer.savedPlain;
+  need.policy = layer.stateBytes + slots * layer.savedPolicy;
+  need.room = room(site, c, stage) - slack * layer.workspace;
+  if (const double saves = need.plain - need.policy; saves > 0) {
+    need.perLayer = need.plain / saves;
+    need.spared = need.room / saves;
+  }
+  return need;
+}
+
+/// Where ranks run several chunks nothing is known of their memory.
+int64_t StageBounds::leastFull(const Site &site, const Candidate &c,
+                               int64_t stage, int64_t from,
+                               int64_t count) const {
+  if (!isMixed(c))
+    return count;
+  if (!c.full.empty())
+    return c.full[static_cast<size_t>(stage)];
+  int64_t full = std::min(count, site.floor);
+  if (c.chunks > 1 || count == 0)
+    return full;
+  if (uniform()) {
+    const Need need = this->need(site, c, site.layers.front(), stage);
+    const double least =
+        need.perLayer * static_cast<double>(count) - need.spared;
+    // A layer in a million is for rounding.
+    return std::max(full, static_cast<int64_t>(std::min(
+                              std::ceil(least - 1e-6),
+                              static_cast<double>(count))));
+  }
+  const double slack = 1 + profile.allocatorSlack;
+  const double slots = slack * this->slots(c, stage);
+  double bytes = 0, workspace = 0;
+  const auto kindOf = [&](int64_t at) {
+    size_t k = 0;
+    while (before[k][at + 1] == before[k][at])
+      ++k;
+    return k;
+  };
+  for (size_t k = 0; k < site.layers.size(); ++k) {
+    const Layer &layer = site.layers[k];
+    const auto own = static_cast<double>(before[k][from + count] -
+                                         before[k][from]);
+    bytes += own * (layer.stateBytes + slots * layer.savedPlain);
+    if (own > 0)
+      workspace = std::max(workspace, layer.workspace);
+  }
+  const double room = this->room(site, c, stage) - slack * workspace;
+  for (int64_t n = 0; n < count; ++n) {
+    if (n >= full && bytes < room)
+      return n;
+    const Layer &layer = site.layers[kindOf(from + n)];
+    bytes -= slots * (layer.savedPlain - layer.savedPolicy);
+  }
+  return count;
+}
+
+/// What the layers of each kind recompute at least, by themselves: they lie first
+/// where they fit as they are, then where one more makes fewest recompute.
+void StageBounds::setRule(Site &site, const Candidate &c,
+                          const FullRule &rule) const {
+  // Sums of doubles: a byte in a million is for rounding.
+  const double limit = static_cast<double>(rule.limit.count()) * (1 + 1e-6);
+  const int64_t floor = rule.floor();
+  site.alike = rule.alike;
+  if (site.limit == limit && site.floor == floor && site.schedule == c.schedule)
+    return;
+  site.schedule = c.schedule;
+  site.limit = limit;
+  site.floor = floor;
+  site.recomputed = 0;
+  if (!isMixed(c) || site.depth < Depth::Policy)
+    return;
+  for (const Layer &layer : site.layers) {
+    const double more = layer.policy.all() - layer.plain.all();
+    double least = floor >= program.layers ? layer.count : 0;
+    if (c.chunks == 1 && least == 0) {
+      double left = layer.count;
+      std::vector<Need> needs;
+      for (int64_t stage = 0; stage < c.pp; ++stage) {
+        needs.push_back(need(site, c, layer, stage));
+        left -= std::max(0.0, needs.back().room / needs.back().plain);
+      }
+      // Earlier stages hold as many microbatches or more: fewer recompute.
+      for (const Need &need : needs) {
+        if (left <= 0 || need.perLayer <= 0)
+          break;
+        const double room = std::max(0.0, need.room);
+        const double here =
+            std::min(left, room / need.policy - room / need.plain);
+        least += here * need.perLayer;
+        left -= here;
+      }
+    }
+    site.recomputed += std::min(least, layer.count) * std::max(0.0, more);
+  }
 }
 
 StageBounds::Cost StageBounds::stageCost(const Site &site, const Candidate &c,
                                          int64_t stage, int64_t from,
-                                         int64_t count) const {
+                                         int64_t count, int64_t full) const {
   Cost cost;
-  const int64_t split =
-      from + static_cast<int64_t>(policyLayers(c, static_cast<double>(count)));
+  const int64_t split = from + full;
   for (size_t k = 0; k < site.layers.size(); ++k) {
     const std::vector<int64_t> &layers = before[k];
     cost.add(site.layers[k].policy,
@@ -146,7 +254,7 @@ double StageBounds::stageTime(const Site &site, const Candidate &c,
 
 /// One microbatch through all stages, however the layers are split.
 double StageBounds::path(const Site &site, const Candidate &c) const {
-  return isMixed(c) ? site.plainTotal : site.policyTotal;
+  return isMixed(c) ? site.plainTotal + site.recomputed : site.policyTotal;
 }
 
 double StageBounds::stepTime(const Site &site, double pipeline, double reduce,
@@ -207,9 +315,13 @@ double StageBounds::completeTime(const Site &site, const Candidate &c) const {
   };
   std::vector<Own> stages;
   stages.reserve(uniform() ? 4 : static_cast<size_t>(c.pp));
+  int64_t alike = 0; // layers of a stage that recompute at the least
   const auto add = [&](int64_t stage, int64_t from, int64_t count,
                        double times) {
-    const Cost cost = stageCost(site, c, stage, from, count);
+    const Cost cost = stageCost(
+        site, c, stage, from, count,
+        std::max(std::min(alike, count),
+                 leastFull(site, c, stage, from, count)));
     path += times * cost.all();
     compute = compute < 0 ? cost.compute : std::min(compute, cost.compute);
     reduce = reduce < 0 ? cost.reduce : std::min(reduce, cost.reduce);
@@ -217,9 +329,17 @@ double StageBounds::completeTime(const Site &site, const Candidate &c) const {
   };
   const int64_t interior = c.pp - 2;
   const int64_t left = program.layers - c.firstLayers - c.lastLayers;
+  if (isMixed(c) && site.alike) {
+    const std::vector<int64_t> counts = layersPerStage(c, program.layers);
+    for (int64_t stage = 0, from = 0; stage < c.pp; ++stage) {
+      const int64_t count = counts[static_cast<size_t>(stage)];
+      alike = std::max(alike, leastFull(site, c, stage, from, count));
+      from += count;
+    }
+  }
   add(0, 0, c.firstLayers, 1);
   if (c.pp > 1) {
-    if (interior > 0 && uniform()) {
+    if (interior > 0 && uniform() && !isMixed(c)) {
       // Of equal stages the last has the least hidden.
       const int64_t larges = left % interior, small = left / interior;
       if (larges > 0)
@@ -242,10 +362,11 @@ double StageBounds::completeTime(const Site &site, const Candidate &c) const {
   return stepTime(site, pipeline, hides ? site.leastReduce : reduce, compute);
 }
 
-double StageBounds::time(const Candidate &c, Depth depth) {
+double StageBounds::time(const Candidate &c, Depth depth,
+                         const FullRule &rule) {
   if (depth == Depth::Mesh)
     return meshTime(c);
-  const Site &site = this->site(c, depth);
+  const Site &site = this->site(c, depth, rule);
   if (depth == Depth::Complete)
     return completeTime(site, c);
   Candidate weakest = c; // of what is free
@@ -254,10 +375,8 @@ double StageBounds::time(const Candidate &c, Depth depth) {
         joined ? ScheduleKind::OneFOneB : ScheduleKind::ZbH1;
     weakest.chunks = chunked && c.pp > 1 ? 2 : 1;
   }
-  if (depth < Depth::Policy) {
+  if (depth < Depth::Policy)
     weakest.recompute = Recompute::None;
-    weakest.fullLayers = -1;
-  }
   if (c.pp == 1) { // one split
     weakest.firstLayers = weakest.lastLayers = program.layers;
     return completeTime(site, weakest);
@@ -324,8 +443,6 @@ bool StageBounds::layersFit(const Candidate &c, double limit) {
   int64_t from = 0;
   for (int64_t stage = 0; stage < c.pp; ++stage) {
     const int64_t count = counts[static_cast<size_t>(stage)];
-    const auto full =
-        static_cast<int64_t>(policyLayers(c, static_cast<double>(count)));
     const double slots = slack * this->slots(c, stage);
     double bytes = static_cast<double>(profile.frameworkBytes.count());
     if (stage == 0)
@@ -336,12 +453,9 @@ bool StageBounds::layersFit(const Candidate &c, double limit) {
     for (size_t k = 0; k < site.layers.size(); ++k) {
       const std::vector<int64_t> &layers = before[k];
       const Layer &layer = site.layers[k];
-      const auto policy = static_cast<double>(layers[from + full] - layers[from]),
-                 plain = static_cast<double>(layers[from + count] -
-                                             layers[from + full]);
-      bytes += (policy + plain) * layer.stateBytes +
-               slots * (policy * layer.savedPolicy + plain * layer.savedPlain);
-      if (policy + plain > 0)
+      const auto own = static_cast<double>(layers[from + count] - layers[from]);
+      bytes += own * (layer.stateBytes + slots * leastSaved(c, layer));
+      if (own > 0)
         workspace = std::max(workspace, layer.workspace);
     }
     if (bytes + slack * workspace >= limit)
@@ -354,8 +468,6 @@ bool StageBounds::layersFit(const Candidate &c, double limit) {
 bool StageBounds::splitsFit(const Candidate &c, double limit) {
   const Site &site = this->site(c, Depth::Policy);
   const double slack = 1 + profile.allocatorSlack;
-  const bool some = isMixed(c);
-  const auto full = static_cast<double>(c.fullLayers * c.chunks); // of a rank
   // Every kind of layers apart, as if the others needed nothing.
   for (const Layer &layer : site.layers) {
     double placed = 0;
@@ -369,13 +481,8 @@ bool StageBounds::splitsFit(const Candidate &c, double limit) {
       if (room <= 0)
         return false;
       room -= slack * layer.workspace;
-      const double plain = layer.stateBytes + slack * slots * layer.savedPlain;
-      double policy = layer.stateBytes + slack * slots * layer.savedPolicy;
-      if (some && !uniform()) // other kinds may be the ones that save
-        policy = std::min(policy, plain);
-      double count = room / policy;
-      if (some && count > full && uniform())
-        count = full + (room - full * policy) / plain;
+      double count =
+          room / (layer.stateBytes + slack * slots * leastSaved(c, layer));
       count = std::floor(count * (1 + 1e-9) + 1e-9);
       if (count < 1 && uniform() && c.chunks == 1)
         return false; // every stage holds a layer

@@ -49,9 +49,9 @@ public:
   /// False only if embedding or head leaves no room; c of Depth::Batch.
   bool endsFit(const Candidate &c, double limit);
   /// Least time of any completion of `c` beyond `depth` (Batch .. Complete).
-  double time(const Candidate &c, Depth depth);
+  double time(const Candidate &c, Depth depth, const FullRule &rule);
   /// Stages of a split that takes at most `atMost`; c is of Depth::Policy.
-  SplitBox box(const Candidate &c, double atMost);
+  SplitBox box(const Candidate &c, double atMost, const FullRule &rule);
   /// Bytes of the fullest rank, before any layer is planned.
   double meshBytes(const Candidate &c, Depth depth) const;
   /// False only if every split needs `limit` or more; c of Depth::Policy.
@@ -94,6 +94,13 @@ private:
     double leastReduce = 0; ///< that shows, of any stage, if it hides
     double excess = 0;      ///< of the slowest device over the mean
     double microbatches = 1;
+    /// Of the rule that site() was last asked under: bytes, layers, and seconds
+    /// that recomputation adds to plainTotal at least.
+    double limit = 0;
+    int64_t floor = 0;
+    ScheduleKind schedule = ScheduleKind::OneFOneB; ///< of that question
+    bool alike = false;
+    double recomputed = 0;
   };
   /// A layer on a rank, for one microbatch.
   struct Price {
@@ -151,6 +158,11 @@ private:
   };
   double leastSaved(const Plan &plan, const LayerMemory &memory,
                     Recompute policy) const;
+  static double leastSaved(const Candidate &c, const Layer &layer) {
+    return isMixed(c) ? std::min(layer.savedPlain, layer.savedPolicy)
+                      : layer.savedPolicy;
+  }
+  const Site &site(const Candidate &c, Depth depth, const FullRule &rule);
   const Site &site(const Candidate &c, Depth depth);
   /// `plan` with the fields of a Batch candidate and its gradients, no mesh.
   void setBatch(Plan &plan, const Candidate &c) const;
@@ -169,14 +181,31 @@ private:
   void setRanks(int64_t ranks);
 
   bool uniform() const { return layerKinds.size() == 1; }
-  /// "Full on n" of a stage's layers, the others plain.
+  /// Some of a stage's layers recompute in full, the others are plain.
   static bool isMixed(const Candidate &c) {
-    return c.recompute == Recompute::Full && c.fullLayers >= 0;
+    return c.recompute == Recompute::Full;
   }
-  /// Layers of a stage of `count` that take the policy, the first ones.
-  static double policyLayers(const Candidate &c, double count);
+  /// Bytes that a stage has for its layers.
+  double room(const Site &site, const Candidate &c, int64_t stage) const;
+  /// Layers of one kind on a stage by themselves: bytes of each, and what `count`
+  /// of them recompute at least: perLayer * count - spared.
+  struct Need {
+    double plain = 0, policy = 0, room = 0;
+    double perLayer = 0, spared = 0;
+  };
+  Need need(const Site &site, const Candidate &c, const Layer &layer,
+            int64_t stage) const;
+  /// Layers that recompute at the least of those of a stage.
+  int64_t leastFull(const Site &site, const Candidate &c, int64_t stage,
+                    int64_t from, int64_t count) const;
+  void setRule(Site &site, const Candidate &c, const FullRule &rule) const;
   Cost stageCost(const Site &site, const Candidate &c, int64_t stage,
-                 int64_t from, int64_t count) const;
+                 int64_t from, int64_t count, int64_t full) const;
+  Cost stageCost(const Site &site, const Candidate &c, int64_t stage,
+                 int64_t from, int64_t count) const {
+    return stageCost(site, c, stage, from, count,
+                     leastFull(site, c, stage, from, count));
+  }
   /// A stage with `own` cannot be through sooner after what is not of a stage
   /// (`path`: one microbatch through all stages).
   double stageTime(const Site &site, const Candidate &c, const Cost &own,
@@ -186,15 +215,25 @@ private:
                   double compute) const;
   double completeTime(const Site &site, const Candidate &c) const;
   double chunkedTime(const Site &site, const Candidate &c) const;
-  /// Most layers of one kind on `stage` with the pipeline through in `within`;
-  /// -1 if not even none.
-  int64_t cap(const Site &site, const Candidate &c, const Layer &layer,
-              int64_t stage, double within) const;
+  /// What layers of one kind by themselves make of a stage: `ends` is the time of
+  /// the pipeline with none, `plain` and `more` what one adds and what it adds if
+  /// it recomputes, as the first `floor` do, and as many as `need` asks for.
+  struct Load {
+    double ends = 0, plain = 0, more = 0, floor = 0;
+    Need need = {};
+    /// Most layers with the pipeline through in `within`; -1 if not even none.
+    int64_t cap(double within) const;
+  };
+  Load load(const Site &site, const Candidate &c, const Layer &layer,
+            int64_t stage) const;
+  /// Of the first, the last, the first and the last interior stage.
+  using Loads = std::array<Load, 4>;
+  std::vector<Loads> loads(const Site &site, const Candidate &c) const;
   struct Caps {
     int64_t first, last, interior;
   };
-  bool feasible(const Site &site, const Candidate &c, double time,
-                Caps *caps) const;
+  bool feasible(const Site &site, const Candidate &c,
+                const std::vector<Loads> &loads, double time, Caps *caps) const;
   double splitTime(const Site &site, const Candidate &c) const;
   double slots(const Candidate &c, int64_t stage) const;
 

@@ -352,9 +352,16 @@ StageBounds::Cost StageBounds::costOf(const Price &price, const Price &longer,
   return cost;
 }
 
+const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth,
+                                           const FullRule &rule) {
+  site(c, depth);
+  setRule(current, c, rule);
+  return current;
+}
+
 const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
   Candidate key = c;
-  key.fullLayers = -1;
+  key.full.clear();
   key.firstLayers = key.lastLayers = 0;
   depth = std::min(depth, Depth::Policy);
   if (depth < Depth::Policy)

@@ -13,9 +13,8 @@ constexpr int64_t kUnlimited = int64_t(1) << 40;
 
 } // namespace
 
-int64_t StageBounds::cap(const Site &site, const Candidate &c,
-                         const Layer &layer, int64_t stage,
-                         double within) const {
+StageBounds::Load StageBounds::load(const Site &site, const Candidate &c,
+                                    const Layer &layer, int64_t stage) const {
   // stageTime is linear in the stage's cost, and grows with it.
   Cost own;
   if (stage == 0)
@@ -23,39 +22,67 @@ int64_t StageBounds::cap(const Site &site, const Candidate &c,
   if (stage + 1 == c.pp)
     own.add(site.exit, 1);
   const double path = this->path(site, c);
-  const double rest = within - stageTime(site, c, own, stage, path);
-  if (rest < 0)
-    return -1;
   const double none = stageTime(site, c, Cost(), stage, path);
   const auto slope = [&](const Cost &cost) {
     return stageTime(site, c, cost, stage, path) - none;
   };
-  const double plain = slope(layer.plain);
-  const bool some = isMixed(c);
-  double policy = slope(layer.policy);
-  if (some && !uniform())
-    policy = std::min(policy, plain); // other kinds may be the ones
-  double count = 0;
-  if (!some) {
-    if (policy <= 0)
-      return kUnlimited;
-    count = rest / policy;
-  } else {
-    const double full = static_cast<double>(c.fullLayers);
-    count = policy > 0 ? std::min(full, rest / policy) : full;
-    if (count == full) {
-      if (plain <= 0)
-        return kUnlimited;
-      count += (rest - full * policy) / plain;
-    }
-  }
-  // A layer in a billion is for rounding.
-  return static_cast<int64_t>(
-      std::min(std::floor(count * (1 + 1e-9) + 1e-9),
-               static_cast<double>(kUnlimited)));
+  Load load{stageTime(site, c, own, stage, path), slope(layer.policy), 0, 0, {}};
+  if (!isMixed(c))
+    return load;
+  const double policy = load.plain;
+  load.plain = slope(layer.plain);
+  load.more = std::max(0.0, policy - load.plain);
+  // The first of a stage recompute; of other kinds, where there are some.
+  if (uniform())
+    load.floor = static_cast<double>(std::min(site.floor, program.layers));
+  if (c.chunks == 1)
+    load.need = need(site, c, layer, stage);
+  return load;
 }
 
-bool StageBounds::feasible(const Site &site, const Candidate &c, double time,
+int64_t StageBounds::Load::cap(double within) const {
+  const double rest = within - ends;
+  if (rest < 0)
+    return -1;
+  double count = kUnlimited;
+  const auto keep = [&](double time, double perLayer) {
+    if (time < count * perLayer)
+      count = time / perLayer;
+  };
+  if (rest < floor * (plain + more))
+    keep(rest, plain + more);
+  else
+    keep(rest - floor * more, plain);
+  if (need.plain > 0) { // as many recompute as memory asks for, and no more
+    keep(std::max(0.0, need.room), std::min(need.plain, need.policy));
+    keep(std::max(0.0, rest + need.spared * more), plain + need.perLayer * more);
+  }
+  // A layer in a billion is for rounding.
+  return static_cast<int64_t>(count * (1 + 1e-9) + 1e-9);
+}
+
+std::vector<StageBounds::Loads> StageBounds::loads(const Site &site,
+                                                   const Candidate &c) const {
+  std::vector<Loads> loads;
+  if (c.chunks > 1)
+    return loads;
+  loads.reserve(site.layers.size());
+  for (const Layer &layer : site.layers) {
+    Loads own;
+    own[0] = load(site, c, layer, 0);
+    if (c.pp > 1)
+      own[1] = load(site, c, layer, c.pp - 1);
+    if (c.pp > 2) {
+      own[2] = load(site, c, layer, 1);
+      own[3] = load(site, c, layer, c.pp - 2);
+    }
+    loads.push_back(own);
+  }
+  return loads;
+}
+
+bool StageBounds::feasible(const Site &site, const Candidate &c,
+                           const std::vector<Loads> &loads, double time,
                            Caps *caps) const {
   const bool hides = profile.overlapGradientReduce || c.zero >= 2;
   const int64_t layers = program.layers, interior = c.pp - 2;
@@ -76,14 +103,13 @@ bool StageBounds::feasible(const Site &site, const Candidate &c, double time,
   // Caps say how few layers a stage may have, and that how much is left.
   for (int round = 0; round < 3; ++round) {
     const double within = time - stepTime(site, 0, reduce, compute);
-    for (const Layer &layer : site.layers) {
-      const int64_t first = cap(site, c, layer, 0, within);
-      const int64_t last =
-          c.pp > 1 ? cap(site, c, layer, c.pp - 1, within) : 0;
+    for (size_t k = 0; k < loads.size(); ++k) {
+      const Layer &layer = site.layers[k];
+      const int64_t first = loads[k][0].cap(within);
+      const int64_t last = c.pp > 1 ? loads[k][1].cap(within) : 0;
       // Earlier stages run further ahead, and may hold one layer more.
-      const int64_t early = interior > 0 ? cap(site, c, layer, 1, within) : 0;
-      const int64_t late =
-          interior > 0 ? cap(site, c, layer, c.pp - 2, within) : 0;
+      const int64_t early = interior > 0 ? loads[k][2].cap(within) : 0;
+      const int64_t late = interior > 0 ? loads[k][3].cap(within) : 0;
       if (first < 0 || last < 0 || early < 0 || late < 0)
         return false;
       int64_t inside = std::max<int64_t>(interior, 0) *
@@ -114,7 +140,7 @@ bool StageBounds::feasible(const Site &site, const Candidate &c, double time,
             least, computeOf((layers - std::min(first, layers) -
                               std::min(last, layers)) /
                                  interior,
-                             1));
+                             c.pp - 2)); // recomputes least
       compute = least.compute;
       if (!hides)
         reduce = least.reduce;
@@ -128,26 +154,28 @@ bool StageBounds::feasible(const Site &site, const Candidate &c, double time,
 /// The least time in which the splits of `c` may find room: bisection, from
 /// below. What is returned is infeasible or 0.
 double StageBounds::splitTime(const Site &site, const Candidate &c) const {
+  const std::vector<Loads> loads = this->loads(site, c);
   double low = 0,
          high = stepTime(site, site.microbatches * site.policyTotal, 0, 0);
-  if (feasible(site, c, high, nullptr))
+  if (feasible(site, c, loads, high, nullptr))
     for (int step = 0; step < 24 && high - low > 1e-6 * high; ++step) {
       const double middle = (low + high) / 2;
-      (feasible(site, c, middle, nullptr) ? high : low) = middle;
+      (feasible(site, c, loads, middle, nullptr) ? high : low) = middle;
     }
   else
     low = high;
   return low;
 }
 
-SplitBox StageBounds::box(const Candidate &c, double atMost) {
+SplitBox StageBounds::box(const Candidate &c, double atMost,
+                          const FullRule &rule) {
   SplitBox box;
   if (c.chunks > 1)
     return box;
-  const Site &site = this->site(c, Depth::Policy);
+  const Site &site = this->site(c, Depth::Policy, rule);
   if (uniform()) {
     Caps caps{};
-    if (!feasible(site, c, atMost, &caps))
+    if (!feasible(site, c, loads(site, c), atMost, &caps))
       return {0, 0, 0};
     return {caps.first, caps.last, caps.interior};
   }
@@ -160,14 +188,12 @@ SplitBox StageBounds::box(const Candidate &c, double atMost) {
   const auto fits = [&](int64_t stage, int64_t from, int64_t count) {
     return inTime(stageCost(site, c, stage, from, count), stage);
   };
-  // Under "full on n" one layer more at the front of a stage may take the place
-  // of a longer one: the time of a stage does not always grow with it.
+  // One layer more at the front of a stage may recompute in the place of a longer
+  // one: the time of a stage does not always grow with it.
   const auto mayFit = [&](int64_t stage, int64_t from, int64_t count) {
     if (!isMixed(c))
       return fits(stage, from, count);
-    Candidate weak = c; // all layers at their best
-    weak.fullLayers = -1;
-    Cost cost = stageCost(site, weak, stage, from, 0);
+    Cost cost = stageCost(site, c, stage, from, 0, 0);
     for (size_t k = 0; k < site.layers.size(); ++k)
       cost.add(Cost::least(site.layers[k].plain, site.layers[k].policy),
                static_cast<double>(before[k][from + count] - before[k][from]));

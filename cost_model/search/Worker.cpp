@@ -10,7 +10,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Candidate layoutOf(Candidate candidate) {
   candidate.recompute = Recompute::None;
-  candidate.fullLayers = -1;
+  candidate.full.clear();
   candidate.firstLayers = candidate.lastLayers = 0;
   return candidate;
 }
@@ -25,7 +25,7 @@ double Worker::rootBound(const Node &root) const {
   }
   if (!estimator.mayFit(least, Depth::Batch, options.memoryLimit))
     return kInfinity;
-  return std::max(estimator.lowerBound(batch, Depth::Mesh).count(),
+  return std::max(estimator.lowerBound(batch, Depth::Mesh, rule).count(),
                   estimator.roughBound(batch, *root.rough).count()) *
          (1 - roundingSlack);
 }
@@ -66,16 +66,14 @@ Outcome Worker::work(const Node &node, Incumbents incumbents) {
     for (const Part &state : family.children(part))
       expand(state, node);
   } else {
-    narrow(node);
+    dive(node);
   }
   return std::move(outcome);
 }
 
 /// Whether a completion may fit; books what does not.
-bool Worker::fits(Part part) {
-  Candidate least = part.candidate;
-  least.fullLayers = part.fullMost;
-  if (estimator.mayFit(least, part.depth, options.memoryLimit))
+bool Worker::fits(const Part &part) {
+  if (estimator.mayFit(part.candidate, part.depth, options.memoryLimit))
     return true;
   outcome.unfit += family.leaves(part);
   return false;
@@ -92,35 +90,14 @@ void Worker::expand(const Part &state, const Node &parent) {
     return;
   }
   const Node node{bound, state, parent.family};
-  for (Part policy : family.children(state)) {
-    if (!fits(policy))
-      continue;
-    raise(policy);
-    push(policy, node);
-  }
-}
-
-/// "Full on n" for a range of n: more recomputation needs less. Books those that
-/// do not fit, of a range whose end may.
-void Worker::raise(Part &range) {
-  Part unfit = range;
-  int64_t &least = range.candidate.fullLayers;
-  for (int64_t most = range.fullMost; least < most;) {
-    Candidate middle = range.candidate;
-    middle.fullLayers = least + (most - least) / 2;
-    if (estimator.mayFit(middle, Depth::Policy, options.memoryLimit))
-      most = middle.fullLayers;
-    else
-      least = middle.fullLayers + 1;
-  }
-  unfit.fullMost = least - 1;
-  if (unfit.candidate.fullLayers <= unfit.fullMost)
-    outcome.unfit += family.leaves(unfit);
+  for (const Part &policy : family.children(state))
+    if (fits(policy))
+      push(policy, node);
 }
 
 double Worker::boundOf(const Candidate &candidate, Depth depth,
                        double parent) const {
-  const double bound = estimator.lowerBound(candidate, depth).count();
+  const double bound = estimator.lowerBound(candidate, depth, rule).count();
   return std::max(parent, bound * (1 - roundingSlack));
 }
 void Worker::prune(int64_t leaves, double bound) {
@@ -134,32 +111,12 @@ void Worker::push(Node node) {
     outcome.open.push_back(std::move(node));
 }
 
-/// Of "full on n" for a range of n the smallest is worked on, which is the
-/// fastest; the rest waits. If no split of the smallest is promising none of any
-/// n is: no split's bound falls with n, and more n have fewer splits of their own.
-void Worker::narrow(const Node &node) {
-  const std::vector<Leaf> leaves =
-      promising(node, known.atMost(node.part.candidate));
-  if (leaves.empty()) {
-    prune(left(family, node), known.atMost(node.part.candidate));
-    return;
-  }
-  Node own = node;
-  own.bound = std::max(node.bound, leaves.front().bound);
-  own.part.fullMost = node.part.candidate.fullLayers;
-  if (node.part.fullMost > own.part.fullMost) {
-    Part rest = node.part;
-    ++rest.candidate.fullLayers;
-    push(rest, own);
-  }
-  dive(own, leaves);
-}
-
 /// The splits of a policy near the best bound among them are priced; the others
 /// wait under the least of theirs.
-void Worker::dive(const Node &node, const std::vector<Leaf> &leaves) {
+void Worker::dive(const Node &node) {
   const Candidate &policy = node.part.candidate;
-  const double near = leaves.front().bound * 1.01;
+  const std::vector<Leaf> leaves = promising(node, known.atMost(policy));
+  const double near = leaves.empty() ? 0 : leaves.front().bound * 1.01;
   Node rest = node;
   for (const Leaf &leaf : leaves) {
     if (leaf.bound > std::min(near, known.atMost(policy))) {
@@ -169,15 +126,21 @@ void Worker::dive(const Node &node, const std::vector<Leaf> &leaves) {
       return;
     }
     ++rest.settled;
-    if (!estimator.mayFit(leaf.candidate, Depth::Complete,
-                          options.memoryLimit) ||
-        !estimator.fits(leaf.candidate, options.memoryLimit)) {
+    std::optional<Candidate> point;
+    if (estimator.mayFit(leaf.candidate, Depth::Complete, options.memoryLimit))
+      point = estimator.settle(leaf.candidate, rule);
+    if (!point) {
       ++outcome.unfit;
       continue;
     }
-    const double time = estimator.time(leaf.candidate).count();
-    outcome.priced.push_back({leaf.candidate, time});
-    known.add(time, leaf.candidate);
+    if (const double bound = boundOf(*point, Depth::Complete, leaf.bound);
+        bound > known.atMost(policy)) {
+      prune(1, bound);
+      continue;
+    }
+    const double time = estimator.time(*point).count();
+    known.add(time, *point);
+    outcome.priced.push_back({std::move(*point), time});
   }
   if (const int64_t outside = left(family, rest); outside > 0)
     prune(outside, known.atMost(policy));
@@ -189,14 +152,13 @@ std::vector<Worker::Leaf> Worker::promising(const Node &node,
                                             double most) const {
   const Candidate &policy = node.part.candidate;
   const SplitBox box =
-      estimator.box(policy, Seconds(most * (1 + roundingSlack)));
+      estimator.box(policy, Seconds(most * (1 + roundingSlack)), rule);
   std::vector<Leaf> result;
   const int64_t interior = policy.pp - 2;
   for (const Split &split : family.splits(policy)) {
     // No box speaks of the even split.
     if (split.first > 0 &&
-        (split.largest <= policy.fullLayers || split.first > box.first ||
-         split.last > box.last ||
+        (split.first > box.first || split.last > box.last ||
          (interior > 0 &&
           ceilDiv(options.layers - split.first - split.last, interior) >
               box.interior)))

@@ -86,7 +86,7 @@ public:
   Worker(const Estimator &estimator, const SearchOptions &options,
          const Meshes &meshes)
       : estimator(estimator), options(options), meshes(meshes),
-        family(options) {}
+        family(options), rule(fullRule(options)) {}
 
   Outcome work(const Node &node, Incumbents incumbents);
   /// The bound under which a root waits; infinity if nothing of it fits.
@@ -94,16 +94,14 @@ public:
 
 private:
   void part(const Node &group);
-  bool fits(Part part);
+  bool fits(const Part &part);
   void expand(const Part &state, const Node &parent);
-  void raise(Part &range);
   /// A split of a policy, and what its bound says without the policy's.
   struct Leaf {
     Candidate candidate;
     double bound;
   };
-  void narrow(const Node &node);
-  void dive(const Node &node, const std::vector<Leaf> &leaves);
+  void dive(const Node &node);
   std::vector<Leaf> promising(const Node &node, double most) const;
   double boundOf(const Candidate &candidate, Depth depth, double parent) const;
   void prune(int64_t leaves, double bound);
@@ -117,6 +115,7 @@ private:
   const SearchOptions &options;
   const Meshes &meshes;
   Family family;
+  const FullRule rule;
   Incumbents known{{}, SearchOptions()};
   Outcome outcome;
 };

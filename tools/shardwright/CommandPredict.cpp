@@ -94,8 +94,9 @@ void warnOfPlan(const PredictOptions &options, const Question &question,
       layersOf(question.model.program, plan);
   const int64_t most = *std::max_element(layers.begin(), layers.end());
   Recompute policy;
-  int64_t full = -1;
-  if (parseRecompute(options.plan.recompute, policy, full) && full > most)
+  std::vector<int64_t> full;
+  if (parseRecompute(options.plan.recompute, policy, full) &&
+      full.size() == 1 && full.front() > most)
     warn("--recompute " + options.plan.recompute + " is full: no stage has " +
              "more than " + std::to_string(most) + " layers",
          err);

@@ -4,6 +4,7 @@
 #include "tools/shardwright/Words.h"
 
 #include <algorithm>
+#include <sstream>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -39,20 +40,24 @@ bool parseSchedule(const std::string &text, ScheduleKind &schedule) {
 }
 
 bool parseRecompute(const std::string &text, Recompute &recompute,
-                    int64_t &fullLayers) {
-  fullLayers = -1;
-  if (text == "none")
-    recompute = Recompute::None;
-  else if (text == "selective")
-    recompute = Recompute::Selective;
-  else if (text == "full")
-    recompute = Recompute::Full;
-  else if (text.rfind("full:", 0) == 0 &&
-           parseInteger(text.substr(5), fullLayers) && fullLayers >= 1)
-    recompute = Recompute::Full;
-  else
-    return false;
-  return true;
+                    std::vector<int64_t> &full) {
+  full.clear();
+  recompute = Recompute::Full;
+  if (text.rfind("full:", 0) == 0) {
+    std::istringstream numbers(text.substr(5) + ",");
+    for (std::string number; std::getline(numbers, number, ',');) {
+      full.push_back(0);
+      if (!parseInteger(number, full.back()) || full.back() < 0)
+        return false;
+    }
+    return full.size() > 1 || full.front() > 0;
+  }
+  for (Recompute policy : {Recompute::None, Recompute::Selective, Recompute::Full})
+    if (text == name(policy)) {
+      recompute = policy;
+      return true;
+    }
+  return false;
 }
 
 bool parseCpKind(const std::string &text, CpKind &kind) {
@@ -149,7 +154,24 @@ struct Said {
   Constraint kind;
   int64_t value;
   std::string text; ///< with its flag
+  int64_t most;     ///< of a range that begins with `value`
 };
+
+/// What a stage recomputes: "full" all its layers (-1), "full:3", "full:0-3".
+bool parseFull(const std::string &text, int64_t &least, int64_t &most) {
+  least = most = -1;
+  if (text == "full")
+    return true;
+  if (text.rfind("full:", 0) != 0)
+    return false;
+  const size_t dash = text.find('-');
+  if (!parseInteger(text.substr(5, dash - 5), least) || least < 0)
+    return false;
+  most = least;
+  return (dash == std::string::npos ||
+          parseInteger(text.substr(dash + 1), most)) &&
+         most >= std::max<int64_t>(1, least);
+}
 
 class Reader {
 public:
@@ -191,7 +213,7 @@ public:
         case Constraint::Fix:
         case Constraint::WhyNot:
           range.least = std::max(range.least, one.value);
-          range.most = std::min(range.most, one.value);
+          range.most = std::min(range.most, one.most);
           break;
         case Constraint::Max:
           range.most = std::min(range.most, one.value);
@@ -328,19 +350,23 @@ private:
       return say(text, field, static_cast<int64_t>(schedule));
     }
     case Field::Recompute: {
-      Recompute recompute;
-      int64_t full = -1;
       if (kind == Constraint::Max)
         return complain(text, "--max takes fields with a size");
-      if (!parseRecompute(value, recompute, full) ||
-          (kind == Constraint::Forbid && full >= 0))
-        return complain(text,
-                        std::string("expected none, selective") +
-                            (kind == Constraint::Forbid ? " or full"
-                                                        : ", full or full:N") +
-                            ", but got '" + value + "'");
+      std::vector<int64_t> full;
+      Recompute recompute = Recompute::Full;
+      int64_t least = -1, most = -1;
+      if (!parseFull(value, least, most) &&
+          (!parseRecompute(value, recompute, full) || !full.empty()))
+        return complain(text, std::string("expected none, selective") +
+                                  (kind == Constraint::Forbid
+                                       ? " or full"
+                                       : ", full, full:N or full:N-M") +
+                                  ", but got '" + value + "'");
+      if (kind == Constraint::Forbid && least >= 0)
+        return complain(text, "expected none, selective or full, but got '" +
+                                  value + "'");
       if (kind != Constraint::Forbid)
-        say(text, Field::FullLayers, full);
+        say(text, Field::FullLayers, least, most);
       return say(text, field, static_cast<int64_t>(recompute));
     }
     case Field::Zero:
@@ -367,8 +393,11 @@ private:
   }
 
   void say(const std::string &text, Field field, int64_t value) {
+    say(text, field, value, value);
+  }
+  void say(const std::string &text, Field field, int64_t value, int64_t most) {
     said[static_cast<size_t>(field)].push_back(
-        {kind, value, std::string(flagOf(kind)) + " " + text});
+        {kind, value, std::string(flagOf(kind)) + " " + text, most});
   }
 
   void complain(const std::string &text, const std::string &message,

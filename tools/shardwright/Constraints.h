@@ -37,9 +37,10 @@ bool parseCpKind(const std::string &text, cost::CpKind &kind);
 
 /// Words of the command line for enums.
 bool parseSchedule(const std::string &text, cost::ScheduleKind &schedule);
-/// none, selective, full, or full:N (N layers of every stage; else -1).
+/// none, selective, full, full:N (N layers of every stage) or full:N,N,... (of
+/// each); `full` has these numbers.
 bool parseRecompute(const std::string &text, cost::Recompute &recompute,
-                    int64_t &fullLayers);
+                    std::vector<int64_t> &full);
 bool parseInteger(const std::string &text, int64_t &value);
 bool parseNumber(const std::string &text, double &value); ///< a finite one
 /// bf16, f32 or f64 for parameters and arithmetic; bf16 keeps f32 gradients,

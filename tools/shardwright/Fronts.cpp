@@ -15,8 +15,8 @@ namespace {
 /// of large spaces one has to do, and of the largest people have to ask.
 constexpr double kShares[] = {0.75, 0.5, 0.25};
 constexpr double kSharesOfMany[] = {0.5};
-constexpr int64_t kMany = 100'000'000; ///< plans
-constexpr int64_t kTooMany = 10'000'000'000;
+constexpr int64_t kMany = 5'000'000; ///< plans
+constexpr int64_t kTooMany = 500'000'000;
 constexpr const char *kLeanTitle = "the fastest plan in a part of the memory";
 
 double valueOf(const SearchAnswer &answer, Objective objective,

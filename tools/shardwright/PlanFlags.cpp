@@ -64,7 +64,8 @@ void PlanFlags::add(CLI::App &command) {
       ->group("Plan");
   command
       .add_option("--recompute", recompute,
-                  "none, selective, full, or full:N (N layers of each stage)")
+                  "none, selective, full, full:N (N layers of each stage) or "
+                  "full:N,N,... (of one after the other)")
       ->group("Plan");
   command
       .add_option("--schedule", schedule,
@@ -185,9 +186,16 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
           : stageCount(candidate.schedule, candidate.pp, chunks);
   if (!flags.recompute.empty() &&
       !parseRecompute(flags.recompute, candidate.recompute,
-                      candidate.fullLayers))
+                      candidate.full))
     complain("--recompute " + flags.recompute +
-             ": expected none, selective, full or full:N");
+             ": expected none, selective, full, full:N or full:N,N,...");
+  else if (candidate.full.size() == 1)
+    candidate.full.resize(static_cast<size_t>(stages), candidate.full.front());
+  else if (!candidate.full.empty() &&
+           candidate.full.size() != static_cast<size_t>(stages))
+    complain("--recompute " + flags.recompute + ": expected one number for "
+             "each of the " + std::to_string(stages) + " stages, but got " +
+             std::to_string(candidate.full.size()));
   std::vector<int64_t> layers;
   if (!flags.layers.empty()) {
     if (!parseLayers(flags.layers, layers))
@@ -241,16 +249,13 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
     failure.kind = FailureKind::Usage;
     return false;
   }
+  candidate.chunks = chunks;
   plan = planAt(program, from, candidate);
   plan.offloadActivations = flags.activations;
-  plan.chunks = chunks;
   plan.group = flags.group == plan.pp ? 0 : flags.group;
-  if (stages != plan.pp)
-    plan.stages = evenStages(program, stages, candidate.recompute,
-                             candidate.fullLayers);
   if (!layers.empty())
-    plan.stages = stagesWith(program, layers, candidate.recompute,
-                             candidate.fullLayers);
+    plan.stages =
+        stagesWith(program, layers, candidate.recompute, candidate.full);
   return true;
 }
 

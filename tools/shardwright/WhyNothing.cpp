@@ -147,9 +147,8 @@ private:
       default: break;
       }
       // Layers per stage depend on the stages alone.
-      const bool layers = field == Field::FirstLayers ||
-                          field == Field::LastLayers ||
-                          field == Field::FullLayers;
+      const bool layers =
+          field == Field::FirstLayers || field == Field::LastLayers;
       if (layers && !depths.insert({batch.pp, batch.microBatch}).second)
         continue;
       for (const Part &state : family.children({batch, Depth::Batch}))
@@ -182,9 +181,6 @@ private:
         continue;
       if (field == Field::Recompute)
         values.insert(static_cast<int64_t>(policy.candidate.recompute));
-      else if (field == Field::FullLayers)
-        for (int64_t n = policy.candidate.fullLayers; n <= policy.fullMost; ++n)
-          values.insert(n);
       else
         for (const Split &split : family.splits(policy.candidate))
           values.insert(field == Field::FirstLayers ? split.first : split.last);

@@ -237,7 +237,7 @@ unit |= {
     ("zero_of_framework", "schedule_of_framework", "tp_needs_sp",
      "cp_of_framework", "copies_of_framework", "offload_of_framework",
      "activations_of_framework",
-     "order_of_framework", "gradients_of_framework", "products_of_framework")}
+     "order_of_framework", "recompute_of_framework", "gradients_of_framework", "products_of_framework")}
 
 # Search.
 search("no_plan_fits", "--gpus", "8", "--global-batch", "8",

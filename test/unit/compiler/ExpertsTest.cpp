@@ -269,9 +269,9 @@ struct Priced {
   Bytes memory;
 };
 /// The search finds the best of `all` within several limits of memory, and
-/// counts as many.
+/// counts `considered`.
 void findsTheBest(const ProgramEstimator &estimator, SearchOptions options,
-                  const std::vector<Priced> &all) {
+                  const std::vector<Priced> &all, size_t considered) {
   Bytes most(0);
   for (const Priced &priced : all)
     most = std::max(most, priced.memory);
@@ -285,7 +285,7 @@ void findsTheBest(const ProgramEstimator &estimator, SearchOptions options,
     const SearchResult result = search(estimator, options);
     CAPTURE(percent, all.size());
     REQUIRE((best > 0) == !result.plans.empty());
-    CHECK(result.counters.considered == static_cast<int64_t>(all.size()));
+    CHECK(result.counters.considered == static_cast<int64_t>(considered));
     if (best == 0)
       continue;
     CHECK(result.counters.proven);
@@ -366,14 +366,14 @@ TEST_CASE("the search over expert degrees agrees with brute force") {
                 }
     }
   REQUIRE(all.size() > 100);
-  findsTheBest(estimator, options, all);
+  findsTheBest(estimator, options, all, all.size());
 }
 
 namespace {
 
-/// Every legal complete candidate of a question about a model with experts, by
-/// loops that share nothing with the search.
-std::vector<Candidate> everyCandidate(const ProgramEstimator &estimator,
+/// Every legal candidate of a question about a model with experts but for the
+/// layers that recompute in full, by loops that share nothing with the search.
+std::vector<Candidate> everyLeaf(const ProgramEstimator &estimator,
                                       const SearchOptions &options,
                                       const Program &program) {
   std::vector<Candidate> all;
@@ -383,8 +383,6 @@ std::vector<Candidate> everyCandidate(const ProgramEstimator &estimator,
       return;
     }
     for (const Split &split : splits(program.layers, c.pp, {})) {
-      if (c.recompute == Recompute::Full && split.largest <= c.fullLayers)
-        continue; // the same as all
       c.firstLayers = split.first;
       c.lastLayers = split.last;
       all.push_back(c);
@@ -406,11 +404,7 @@ std::vector<Candidate> everyCandidate(const ProgramEstimator &estimator,
             continue;
           for (Recompute policy : options.policies) {
             c.recompute = policy;
-            c.fullLayers = -1;
-            splitsOf(c);
-            for (c.fullLayers = 1; policy == Recompute::Full && chunks == 1 &&
-                                   c.fullLayers < program.layers;
-                 ++c.fullLayers)
+            if (policy != Recompute::None) // full on no layer
               splitsOf(c);
           }
         }
@@ -497,13 +491,27 @@ TEST_CASE("brute force finds the same best plan of random models with experts") 
     base.dtypes = profile.dtypes;
     const ProgramEstimator estimator(program, hardware, profile, base,
                                      Framework::Native, options);
-    std::vector<Priced> all;
-    for (const Candidate &c : everyCandidate(estimator, options, program))
-      all.push_back({estimator.time(c).count(), estimator.memory(c)});
+    const std::vector<Candidate> leaves =
+        everyLeaf(estimator, options, program);
+    std::vector<Priced> all; // with every choice of layers of every stage
+    for (Candidate c : leaves) {
+      const std::vector<int64_t> counts = layersPerStage(c, program.layers);
+      if (c.recompute == Recompute::Full)
+        c.full.assign(counts.size(), 0);
+      for (size_t stage = 0; stage < counts.size();) {
+        all.push_back({estimator.time(c).count(), estimator.memory(c)});
+        for (stage = 0; stage < c.full.size() && c.full[stage] == counts[stage];
+             ++stage)
+          c.full[stage] = 0;
+        if (stage >= c.full.size())
+          break;
+        ++c.full[stage];
+      }
+    }
     CAPTURE(question, cluster, name, options.gpus, all.size());
     REQUIRE(all.size() > 100);
     candidates += static_cast<int64_t>(all.size());
-    findsTheBest(estimator, options, all);
+    findsTheBest(estimator, options, all, leaves.size());
   }
   CHECK(candidates > 200000);
 }

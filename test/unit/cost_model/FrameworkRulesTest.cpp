@@ -1,4 +1,5 @@
 #include "cost_model/rules/Rules.h"
+#include "cost_model/search/Candidate.h"
 #include "SmallPrograms.h"
 #include "Violations.h"
 
@@ -217,6 +218,24 @@ TEST_CASE("parts, copies, hosts, orders and types are those of a framework") {
     seen.insert(c.rule);
   }
   CHECK(seen.size() == 7);
+  // One number of layers is for all stages.
+  for (Framework framework : frameworks) {
+    CAPTURE(name(framework));
+    Plan plan = planFor(program, 2, 2, 1, false, 0, 1, 4);
+    const auto isBroken = [&](const std::vector<int64_t> &full) {
+      plan.stages = stagesWith(program, {2, 1}, Recompute::Full, full);
+      const std::optional<Violation> violation =
+          find(checkPlan(program, plan, ModelCheck::NameOnly, framework),
+               "recompute_of_framework");
+      CHECK((!violation || violation->legal.size() == 2));
+      return violation.has_value();
+    };
+    CHECK_FALSE(isBroken({1, 1}));
+    CHECK_FALSE(isBroken({2, 1})); // it has no more
+    CHECK_FALSE(isBroken({}));
+    CHECK(isBroken({1, 0}) == (framework != Framework::Native));
+    CHECK(isBroken({0, 1}) == (framework != Framework::Native));
+  }
   // Megatron moves what layers save without a pipeline and recomputation alone,
   // DeepSpeed what layers that run again start from.
   const auto brokenRules = [&](int64_t pp, Recompute policy,

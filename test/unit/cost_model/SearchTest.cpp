@@ -32,18 +32,28 @@ TEST_CASE("search equals brute force on random small spaces") {
 
     std::vector<RankedPlan> expected;
     int64_t least = std::numeric_limits<int64_t>::max();
-    std::vector<Candidate> all = everyCandidate(toy, model, gpus);
-    for (const Candidate &candidate : all) {
-      RankedPlan ranked;
-      ranked.candidate = candidate;
-      ranked.memory = toy.memory(candidate);
-      least = std::min(least, ranked.memory.count());
-      if (ranked.memory.count() >= limit)
-        continue;
-      ranked.plan = toy.plan(candidate);
-      ranked.text = canonicalText(ranked.plan);
-      ranked.estimate = toy.estimate(candidate);
-      expected.push_back(ranked);
+    std::vector<Candidate> all = everyLeaf(toy, model, gpus);
+    for (const Candidate &leaf : all) {
+      // Of all choices that fit one is the fastest and recomputes least.
+      std::optional<RankedPlan> best;
+      for (const Candidate &candidate : everyPoint(leaf, model)) {
+        RankedPlan ranked;
+        ranked.candidate = candidate;
+        ranked.memory = toy.memory(candidate);
+        least = std::min(least, ranked.memory.count());
+        if (ranked.memory.count() >= limit)
+          continue;
+        ranked.estimate = toy.estimate(candidate);
+        if (best && best->estimate.stepTime <= ranked.estimate.stepTime) {
+          REQUIRE(best->estimate.stepTime < ranked.estimate.stepTime);
+          continue;
+        }
+        ranked.plan = toy.plan(candidate);
+        ranked.text = canonicalText(ranked.plan);
+        best = ranked;
+      }
+      if (best)
+        expected.push_back(*best);
     }
     std::sort(expected.begin(), expected.end(),
               [](const auto &a, const auto &b) { return a.before(b); });
@@ -69,7 +79,7 @@ TEST_CASE("search equals brute force on random small spaces") {
     // split.
     auto group = [](Candidate candidate) {
       candidate.recompute = Recompute::None;
-      candidate.fullLayers = -1;
+      candidate.full.clear();
       candidate.firstLayers = candidate.lastLayers = 0;
       return candidate;
     };
@@ -102,8 +112,9 @@ TEST_CASE("plans of different candidates are different texts") {
   model.layers = 5;
   ToyEstimator toy(model);
   std::vector<std::string> texts;
-  for (const Candidate &candidate : everyCandidate(toy, model, 4))
-    texts.push_back(canonicalText(toy.plan(candidate)));
+  for (const Candidate &leaf : everyLeaf(toy, model, 4))
+    for (const Candidate &candidate : everyPoint(leaf, model))
+      texts.push_back(canonicalText(toy.plan(candidate)));
   std::sort(texts.begin(), texts.end());
   CHECK(std::adjacent_find(texts.begin(), texts.end()) == texts.end());
 }
@@ -279,7 +290,7 @@ TEST_CASE("a stage recomputes its first layers and saves the others") {
     program.kinds.push_back({kind, {}, {}});
   program.layers = 7;
   program.stack = {{0, 1}, {1, 7}, {2, 1}};
-  std::vector<Stage> stages = stagesWith(program, {4, 3}, Recompute::Full, 3);
+  std::vector<Stage> stages = stagesWith(program, {4, 3}, Recompute::Full, {3, 3});
   REQUIRE(stages.size() == 2);
   CHECK(stages[0].runs == std::vector<StageRun>{
                               {"embed", 1, Recompute::None},

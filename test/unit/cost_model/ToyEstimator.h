@@ -55,6 +55,27 @@ public:
     return violations;
   }
 
+  std::optional<Candidate> settle(const Candidate &c,
+                                  const FullRule &rule) const override {
+    const std::vector<int64_t> counts = layersPerStage(c, model.layers);
+    Candidate point = c;
+    point.full.clear();
+    if (c.recompute != Recompute::Full)
+      return memory(point) < rule.limit ? std::optional(point) : std::nullopt;
+    point.full.assign(counts.size(), 0);
+    for (size_t stage = 0; stage < counts.size(); ++stage) {
+      int64_t &full = point.full[stage];
+      while (full <= counts[stage] &&
+             !(rule.allows(full, counts[stage]) &&
+               stageBytes(point, static_cast<int64_t>(stage), counts[stage]) <
+                   rule.limit.count()))
+        ++full;
+      if (full > counts[stage])
+        return std::nullopt;
+    }
+    return point;
+  }
+
   Bytes memory(const Candidate &c) const override {
     std::vector<int64_t> counts = layersPerStage(c, model.layers);
     int64_t most = 0;
@@ -78,16 +99,18 @@ public:
     return estimate;
   }
 
-  Seconds lowerBound(const Candidate &c, Depth depth) const override {
+  Seconds lowerBound(const Candidate &c, Depth depth,
+                     const FullRule &rule) const override {
     const double ranks = static_cast<double>(c.dp * c.tp * c.pp);
     double time = static_cast<double>(
                       (model.layers * model.layerTime + model.headTime) *
                       model.globalBatch) /
                   ranks;
     if (depth == Depth::Complete)
-      time = estimate(c).stepTime.count() - static_cast<double>(dataTime(c));
-    else if (depth == Depth::Policy && c.recompute == Recompute::Full)
-      time += static_cast<double>(model.globalBatch * model.layerTime) / ranks / 3;
+      if (const std::optional<Candidate> point =
+              c.full.empty() ? settle(c, rule) : c)
+        time = estimate(*point).stepTime.count() -
+               static_cast<double>(dataTime(*point));
     return Seconds(model.tightness * time);
   }
 
@@ -106,10 +129,10 @@ public:
   }
 
 private:
-  int64_t fullLayers(const Candidate &c, int64_t count) const {
+  int64_t fullLayers(const Candidate &c, int64_t stage, int64_t count) const {
     if (c.recompute != Recompute::Full)
       return 0;
-    return c.fullLayers < 0 ? count : std::min(count, c.fullLayers);
+    return c.full.empty() ? count : c.full[static_cast<size_t>(stage)];
   }
 
   int64_t stageTime(const Candidate &c, int64_t stage, int64_t count) const {
@@ -119,7 +142,7 @@ private:
     int64_t layer = ceilDiv(model.layerTime * c.microBatch, c.tp) +
                     doublings * model.shardTime * (c.sp ? 1 : 2);
     int64_t time = count * layer +
-                   fullLayers(c, count) * ceilDiv(layer, 3);
+                   fullLayers(c, stage, count) * ceilDiv(layer, 3);
     if (stage + 1 == c.pp)
       time += ceilDiv(model.headTime * c.microBatch, c.tp);
     return time;
@@ -137,7 +160,7 @@ private:
     int64_t state = count * model.stateBytes / c.tp;
     if (c.zero == 1)
       state = ceilDiv(state, 4) + ceilDiv(3 * state, 4 * c.dp);
-    int64_t saved = (count - fullLayers(c, count)) * model.savedBytes;
+    int64_t saved = (count - fullLayers(c, stage, count)) * model.savedBytes;
     return state + slots * c.microBatch * (saved + count) / (c.sp ? c.tp : 1);
   }
 

@@ -8,8 +8,9 @@
 
 namespace shardwright::cost {
 
-/// Every legal candidate, by loops that share nothing with the search.
-inline std::vector<Candidate> everyCandidate(const ToyEstimator &toy,
+/// Every legal candidate but for the layers that recompute, by loops that share
+/// nothing with the search.
+inline std::vector<Candidate> everyLeaf(const ToyEstimator &toy,
                                       const ToyModel &model, int64_t gpus) {
   std::vector<Candidate> all;
   auto layouts = [&](Candidate c) {
@@ -25,9 +26,6 @@ inline std::vector<Candidate> everyCandidate(const ToyEstimator &toy,
           continue;
         c.firstLayers = first;
         c.lastLayers = last;
-        std::vector<int64_t> counts = layersPerStage(c, model.layers);
-        if (c.fullLayers >= *std::max_element(counts.begin(), counts.end()))
-          continue;
         all.push_back(c);
       }
   };
@@ -53,14 +51,29 @@ inline std::vector<Candidate> everyCandidate(const ToyEstimator &toy,
                 c.schedule = schedule;
                 if (!toy.check(c, Depth::Batch).empty())
                   continue;
+                c.recompute = Recompute::Full; // of none or more
                 layouts(c);
-                c.recompute = Recompute::Full;
-                layouts(c);
-                for (c.fullLayers = 1; c.fullLayers < model.layers; ++c.fullLayers)
-                  if (c.pp > 1 || c.fullLayers < model.layers)
-                    layouts(c);
               }
   return all;
+}
+
+/// Every choice of layers of each stage of a leaf.
+inline std::vector<Candidate> everyPoint(const Candidate &leaf,
+                                         const ToyModel &model) {
+  const std::vector<int64_t> counts = layersPerStage(leaf, model.layers);
+  std::vector<Candidate> points;
+  Candidate point = leaf;
+  point.full.assign(counts.size(), 0);
+  for (size_t stage = 0; stage < counts.size();) {
+    points.push_back(point);
+    // The next in the order of numbers whose digits they are.
+    for (stage = 0; stage < counts.size() && point.full[stage] == counts[stage];
+         ++stage)
+      point.full[stage] = 0;
+    if (stage < counts.size())
+      ++point.full[stage];
+  }
+  return points;
 }
 
 inline ToyModel drawModel(std::mt19937 &random) {
