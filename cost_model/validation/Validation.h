@@ -60,9 +60,9 @@ struct ValidationRow {
 };
 
 /// Reads JSON lines, behind `rows` that were read before. Blank lines are
-/// skipped; unknown, missing and duplicate keys are errors, and so is an id that
-/// rows of other content have. A row that was read before is left out and counted
-/// in `repeats`.
+/// skipped; unknown, missing and duplicate keys are errors. A row that was read
+/// before, id and all figures, is left out and counted in `repeats`; with other
+/// figures it is another measurement.
 bool readValidationRows(std::string_view text, std::string_view file,
                         std::vector<ValidationRow> &rows, Failure &failure,
                         int64_t *repeats = nullptr);

@@ -234,20 +234,22 @@ nlohmann::json groupJson(const ValidationGroup &group) {
 bool readValidationRows(std::string_view text, std::string_view file,
                         std::vector<ValidationRow> &rows, Failure &failure,
                         int64_t *repeats) {
-  std::map<std::string, size_t> places;
+  std::multimap<std::string, size_t> places; // by id
   for (size_t i = 0; i < rows.size(); ++i)
     places.emplace(rows[i].id, i);
   return forEachJsonLine(text, file, failure, [&](JsonObject object) {
     ValidationRow row;
     readRow(object, row);
-    const auto [known, isNew] = places.emplace(row.id, rows.size());
-    if (isNew)
-      rows.push_back(std::move(row));
-    else if (!(rows[known->second] == row))
-      object.complain("/id", "expected a name of its own, but a row of other "
-                             "content has '" + row.id + "', too");
-    else if (repeats)
-      ++*repeats;
+    const auto [first, last] = places.equal_range(row.id);
+    if (std::any_of(first, last, [&](const auto &known) {
+          return rows[known.second] == row;
+        })) {
+      if (repeats)
+        ++*repeats;
+      return;
+    }
+    places.emplace(row.id, rows.size());
+    rows.push_back(std::move(row));
   });
 }
 

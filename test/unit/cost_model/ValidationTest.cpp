@@ -334,7 +334,7 @@ TEST_CASE("every fitted constant is listed with its source") {
     CHECK(counts.at("profile/" + name) <= 6);
 }
 
-TEST_CASE("a row that is given twice is read once, and an id names one row") {
+TEST_CASE("a row that is given twice is read once") {
   std::vector<ValidationRow> rows;
   Failure failure;
   int64_t repeats = 0;
@@ -346,11 +346,10 @@ TEST_CASE("a row that is given twice is read once, and an id names one row") {
   CHECK(repeats == 3);
   CHECK(rows.size() == 2);
   // Another measurement under the name of one that is known.
-  CHECK_FALSE(readValidationRows(edited(line(), "0.25}", "0.26}"), "o.jsonl",
-                                 rows, failure, &repeats));
-  CHECK(failure.messages.front().text ==
-        "o.jsonl:1#/id: expected a name of its own, but a row of other content "
-        "has 'a', too");
+  REQUIRE(readValidationRows(edited(line(), "0.25}", "0.26}"), "o.jsonl", rows,
+                             failure, &repeats));
+  CHECK(repeats == 3);
+  CHECK(rows.size() == 3);
 }
 
 TEST_CASE("unknown, missing and duplicate keys of a row are errors") {
