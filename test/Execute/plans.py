@@ -17,9 +17,9 @@ def layer_kinds(model):
 def stages(layers_per_stage, recompute, full_layers=None, kinds=None):
     """Run lists: embedding on the first stage, head on the last.
 
-    `full_layers` of each stage are recomputed in full and the others not at
-    all; None applies `recompute` to every layer. `kinds` are those of the
-    layers in order.
+    `full_layers` of each stage (a list: of one after the other) are recomputed
+    in full and the others not at all; None applies `recompute` to every layer.
+    `kinds` are those of the layers in order.
     """
     kinds = kinds or ["dense"] * sum(layers_per_stage)
     result, done = [], 0
@@ -36,7 +36,8 @@ def stages(layers_per_stage, recompute, full_layers=None, kinds=None):
             runs.append(["embed", 1, "none"])
         full = layers if recompute == "full" else 0
         if full_layers is not None:
-            full = min(full_layers, layers)
+            own = full_layers[index] if isinstance(full_layers, list) else full_layers
+            full = min(own, layers)
         rest = "none" if recompute == "full" else recompute
         for number, kind in enumerate(kinds[done:done + layers]):
             append(runs, kind, "full" if number < full else rest)
@@ -132,7 +133,7 @@ def few(model, batch=8):
 
     layouts = [dict(wide(4), recompute="none"), dict(pp=2, recompute="selective"),
                dict(wide(2), dp=2, pp=2, zero=1, recompute="full"),
-               dict(dp=2, pp=2, recompute="full", full_layers=1, schedule="gpipe")]
+               dict(dp=2, pp=2, recompute="full", full_layers=[1, 0], schedule="gpipe")]
     for layout in layouts:
         yield plan(model, micro=batch // layout.get("dp", 1) // 2, batch=batch, **layout)
 

@@ -220,6 +220,14 @@ ExitCode runPlan(const PlanOptions &options, Streams streams) {
     printAnswer(question, found, beside, options.why, streams.out);
   if (found.result.plans.empty())
     return report(whyNothing(question, found), streams.err);
+  const int64_t layers = question.model.program.layers;
+  if (const int64_t full = found.options.ranges[static_cast<size_t>(
+                                                    Field::FullLayers)]
+                               .least;
+      full > layers)
+    warn("recompute = full:" + std::to_string(full) + " is full: the model has " +
+             std::to_string(layers) + " layers",
+         streams.err);
   const RankedPlan &best = found.result.plans.front();
   if (static_cast<double>(best.memory.count()) >
       0.99 * static_cast<double>(found.options.memoryLimit.count()))
