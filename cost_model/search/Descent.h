@@ -22,8 +22,8 @@ public:
         family(options), rule(fullRule(options)) {}
 
   /// Of some of `parts`, which are in the order of their bounds, plans with even
-  /// stages are priced, at first those that need least memory; of the best of
-  /// these others with more memory. The fastest of all.
+  /// stages are priced, at first those that shard most; of the best of these
+  /// others. The fastest of all.
   std::optional<Candidate> run(const std::vector<const Node *> &parts);
 
 private:

@@ -180,6 +180,18 @@ public:
   void read(Constraint constraint, const std::string &text) {
     kind = constraint;
     size_t equals = text.find('=');
+    // The comma of a list of stages ends what is said of a field.
+    int64_t number = 0;
+    if (equals == std::string::npos && parseInteger(text, number) &&
+        before.rfind("recompute=full:", 0) == 0) {
+      if (!hasList)
+        complain(before + "," + text, "expected full:N or full:N-M, the least "
+                                      "and the most of any stage");
+      hasList = true;
+      return;
+    }
+    before = text;
+    hasList = false;
     if (equals == std::string::npos || equals == 0 ||
         equals + 1 == text.size())
       return complain(text, "expected field=value, such as tp=8");
@@ -406,6 +418,8 @@ private:
            std::string(flagOf(kind)) + " " + text + ": " + message);
   }
 
+  std::string before;    ///< what was read last with a value
+  bool hasList = false; ///< numbers of stages follow it
   Constraint kind = Constraint::Fix;
   std::array<std::vector<Said>, numFields> said;
   Failure &failure;

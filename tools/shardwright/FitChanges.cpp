@@ -13,14 +13,14 @@ using namespace cost;
 
 namespace {
 
-/// The first `count` layers of every stage under `policy`, the others as they
-/// are.
+/// The first counts[i] layers of stage i under `policy`, the others as they are.
 Plan recomputing(const Program &program, const Plan &plan, Recompute policy,
-                 int64_t count) {
+                 const std::vector<int64_t> &counts) {
   Plan changed = plan;
-  for (Stage &stage : changed.stages) {
+  for (size_t i = 0; i < changed.stages.size(); ++i) {
+    Stage &stage = changed.stages[i];
     std::vector<StageRun> runs;
-    int64_t left = count;
+    int64_t left = counts[i];
     for (const StageRun &run : stage.runs) {
       const Kind &kind =
           program.kinds[static_cast<size_t>(kindIndex(program, run.kind))];
@@ -36,6 +36,13 @@ Plan recomputing(const Program &program, const Plan &plan, Recompute policy,
     stage.runs = std::move(runs);
   }
   return changed;
+}
+
+/// The same number of every stage.
+Plan recomputing(const Program &program, const Plan &plan, Recompute policy,
+                 int64_t count) {
+  return recomputing(program, plan, policy,
+                     std::vector<int64_t>(plan.stages.size(), count));
 }
 
 class Changes {
@@ -92,6 +99,42 @@ private:
     return change.fits;
   }
 
+  /// As few layers of each stage as its own memory asks for, where stages may
+  /// differ; nothing if they may not, or if that does not fit.
+  std::optional<std::vector<int64_t>> leastOfStages(const Plan &changed) const {
+    if (!facts().recomputesByStage || changed.chunks > 1)
+      return std::nullopt;
+    const Program &program = question.model.program;
+    std::vector<int64_t> most = layersOf(program, changed), tried(most.size(), 0),
+                         least(most.size(), 0);
+    // The stages' bisections side by side, and before them whether 0 does.
+    for (bool isFirst = true; isFirst || least != most; isFirst = false) {
+      const std::vector<StageEstimate> stages = estimateMemory(
+          program, question.cluster.hardware, question.profile,
+          recomputing(program, changed, Recompute::Full, tried));
+      for (size_t i = 0; i < stages.size(); ++i) {
+        if (stages[i].total() < question.memoryLimit)
+          most[i] = tried[i];
+        else
+          least[i] = std::min(tried[i] + 1, most[i]);
+        tried[i] = least[i] + (most[i] - least[i]) / 2;
+      }
+    }
+    if (memoryOf(recomputing(program, changed, Recompute::Full, least)) >=
+        question.memoryLimit)
+      return std::nullopt;
+    return least;
+  }
+
+  /// "recompute 9 of the 10 layers of a stage in full"
+  static std::string fullText(const std::vector<int64_t> &counts, int64_t most) {
+    const auto [low, high] = std::minmax_element(counts.begin(), counts.end());
+    return "recompute " +
+           (*low < *high ? std::to_string(*low) + " to " : std::string()) +
+           std::to_string(*high) + " of the " + std::to_string(most) +
+           " layers of a stage in full";
+  }
+
   void recompute() {
     const Program &program = question.model.program;
     const Hardware &hardware = question.cluster.hardware;
@@ -108,6 +151,12 @@ private:
               false);
     if (!has(Recompute::Full))
       return;
+    if (const auto counts = leastOfStages(plan)) {
+      attempt(fullText(*counts, most),
+              recomputing(program, plan, Recompute::Full, *counts), hardware,
+              false);
+      return;
+    }
     bool first = true;
     for (int64_t count = 1; count <= most; ++count) {
       const Plan changed = recomputing(program, plan, Recompute::Full, count);
@@ -278,6 +327,9 @@ private:
     };
     if (!offers(Recompute::Full) || !fits(full(every)))
       return;
+    if (const auto counts = leastOfStages(changed))
+      return add(recomputing(program, changed, Recompute::Full, *counts),
+                 fullText(*counts, every));
     int64_t least = 1;
     for (int64_t most = every; least < most;) {
       const int64_t middle = least + (most - least) / 2;
@@ -286,9 +338,7 @@ private:
       else
         least = middle + 1;
     }
-    add(full(least), "recompute " + std::to_string(least) + " of the " +
-                         std::to_string(every) +
-                         " layers of a stage in full");
+    add(full(least), fullText({least}, every));
   }
 
   /// Several kinds at once, of what the framework runs: for each number of kinds
