@@ -34,6 +34,15 @@ bool pricesAll(const RuleCheck &check) {
   return check.framework == Framework::Native;
 }
 
+/// Whether `run` is of layers that repeat; kinds that are not known are none.
+bool isOfLayers(const RuleCheck &check, const StageRun &run) {
+  const int kind = kindIndex(check.program, run.kind);
+  if (kind < 0)
+    return false;
+  const Kind &type = check.program.kinds[static_cast<size_t>(kind)];
+  return takesStream(type) && givesStream(type);
+}
+
 } // namespace
 
 void checkFrameworkZero(RuleCheck &check) {
@@ -105,11 +114,7 @@ void checkFrameworkActivations(RuleCheck &check) {
   bool any = false, all = true; // layers that run again
   for (const Stage &stage : plan.stages)
     for (const StageRun &run : stage.runs) {
-      const int kind = kindIndex(check.program, run.kind);
-      if (kind < 0)
-        continue;
-      const Kind &type = check.program.kinds[static_cast<size_t>(kind)];
-      if (!takesStream(type) || !givesStream(type))
+      if (!isOfLayers(check, run))
         continue;
       any = any || run.recompute != Recompute::None;
       all = all && run.recompute == Recompute::Full;
@@ -157,11 +162,7 @@ void checkFrameworkRecompute(RuleCheck &check) {
     full.push_back(0);
     layers.push_back(0);
     for (const StageRun &run : stage.runs) {
-      const int kind = kindIndex(check.program, run.kind);
-      if (kind < 0)
-        continue;
-      const Kind &type = check.program.kinds[static_cast<size_t>(kind)];
-      if (!takesStream(type) || !givesStream(type))
+      if (!isOfLayers(check, run))
         continue;
       layers.back() += run.count;
       if (run.recompute == Recompute::Full)

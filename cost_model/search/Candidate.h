@@ -91,7 +91,8 @@ using Ranges = std::array<Range, numFields>;
 
 /// What decides how many layers of each stage recompute under Recompute::Full:
 /// as few as stay below the limit. Stages hold memory of their own and no step
-/// gets faster by recomputing more, so no other choice is faster.
+/// gets faster by recomputing more, so no other choice is faster (but for a trace
+/// under zero-bubble schedules: SEARCH.md).
 struct FullRule {
   Bytes limit = Bytes(std::numeric_limits<int64_t>::max()); ///< of a rank
   Range layers;      ///< Field::FullLayers; -1 is all of a stage

@@ -134,8 +134,8 @@ int64_t StageBounds::leastFull(const Site &site, const Candidate &c,
     const double least =
         need.perLayer * static_cast<double>(count) - need.spared;
     // A layer in a million is for rounding.
-    return std::max(full, static_cast<int64_t>(std::min(
-                              std::ceil(least - 1e-6),
+    return std::max(full, static_cast<int64_t>(std::clamp(
+                              std::ceil(least - 1e-6), 0.0,
                               static_cast<double>(count))));
   }
   const double slack = 1 + profile.allocatorSlack;
