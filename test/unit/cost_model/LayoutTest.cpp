@@ -1,4 +1,4 @@
-#include "cost_model/partition/Layout.h"
+#include "cost_model/partition/StateLayout.h"
 #include "SmallPrograms.h"
 
 #include <catch2/catch.hpp>
@@ -318,4 +318,39 @@ TEST_CASE("ZeRO 1 divides the optimizer state by the data ranks") {
     CHECK(static_cast<double>(sharded.count()) <
           1.05 * static_cast<double>(whole.count()) / static_cast<double>(dp));
   }
+}
+
+TEST_CASE("what ranks hold of tensors fills the buckets") {
+  const Program program = smallLlama({.tied = true});
+  for (int64_t tp : {1, 2, 4})
+    for (int zero : {0, 1, 3}) {
+      const Plan plan = planFor(program, 2, 2, tp, tp > 1, zero);
+      for (const KindLayout &kind : stateLayout(program, plan))
+        for (const TensorLayout &tensor : kind.tensors) {
+          int64_t elements = 1;
+          for (const CutDim &dim : tensor.dims)
+            elements *= dim.cut.size / dim.cut.ranks;
+          CHECK(tensor.offset + elements <= tensor.bucket.size);
+          CHECK(tensor.bucket.ranks == (zero > 0 ? 2 : 1));
+          CHECK(tensor.bucket.axis == (zero > 0 ? "dp" : ""));
+          CHECK(tensor.flat == (zero == 3));
+          for (const TensorLayout &other : kind.tensors)
+            if (other.bucket == tensor.bucket && other.offset > tensor.offset)
+              CHECK(tensor.offset + elements <= other.offset);
+        }
+    }
+}
+
+TEST_CASE("layers are counted over the chunks of a rank") {
+  const Program program = smallLlama({.layers = 8});
+  Plan plan = planFor(program, 2, 1, 1);
+  plan.schedule = ScheduleKind::Interleaved;
+  plan.chunks = 2;
+  plan.stages = evenStages(program, 4, Recompute::None);
+  const std::vector<KindLayout> kinds = stateLayout(program, plan);
+  REQUIRE(kinds.size() == 3);
+  using Layers = std::vector<std::vector<int64_t>>;
+  CHECK(kinds[0].layersOfStages == Layers{{0}, {}});
+  CHECK(kinds[1].layersOfStages == Layers{{0, 1, 4, 5}, {2, 3, 6, 7}});
+  CHECK(kinds[2].layersOfStages == Layers{{}, {0}});
 }
