@@ -79,12 +79,12 @@ public:
     double bytes =
         largestHeld([&](const StageRun &run) { return eagerSavedBy(run); });
     forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
-      if (givesStream(kindOf(run)))
+      if (!isHead(run))
         return;
-      // The head; gathered logits lie beside their parts.
+      // Gathered logits lie beside their parts.
       bytes += (profile.loss.saved +
                 (profile.gatherLogits && plan.tp > 1 ? kGatheredBytes : 0)) *
-               tokens *
+               tokens / static_cast<double>(profile.lossParts) *
                static_cast<double>(paddedVocab(program.vocab, plan.tp)) /
                (profile.gatherLogits ? 1.0 : static_cast<double>(plan.tp));
     });
@@ -107,6 +107,23 @@ public:
     const double freed = static_cast<double>(parts.saved.count()) /
                          static_cast<double>(most);
     return std::max(0.0, profile.gradientCopyBytes * elements(parts) - freed);
+  }
+
+  /// By how much the largest temporaries shrink where the head goes over parts
+  /// of a sequence: what it saves of a part is one of them.
+  Bytes smallerWorkspace() const {
+    Bytes whole(0), inParts(0);
+    forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
+      const LayerMemory &layer = table.of(run).memory;
+      whole = std::max(whole, layer.workspace);
+      inParts = std::max(
+          inParts,
+          isHead(run) && profile.lossParts > 1
+              ? Bytes(ceilDiv((layer.workspace + savedIn(layer)).count(),
+                              profile.lossParts))
+              : layer.workspace);
+    });
+    return whole - std::min(whole, inParts);
   }
 
   /// Flat 16-bit buckets of a data-parallel wrapper.
@@ -134,8 +151,22 @@ private:
     return takesStream(kind) && givesStream(kind);
   }
 
+  bool isHead(const StageRun &run) const { return !givesStream(kindOf(run)); }
+
+  /// What a layer saves beside its stream.
+  static Bytes savedIn(const LayerMemory &layer) {
+    Bytes bytes(0);
+    for (const SavedPart &part : layer.parts)
+      bytes += part.bytes;
+    return bytes;
+  }
+
   double otherwiseSavedBy(const StageRun &run) const {
     const LayerMemory &layer = table.of(run).memory;
+    if (!isLayer(run))
+      return isHead(run) && profile.lossParts > 1
+                 ? -static_cast<double>(savedIn(layer).count())
+                 : 0;
     Bytes bytes(0);
     if (run.recompute == Recompute::Selective && profile.selectiveKeepsOutput)
       bytes += layer.attention;
@@ -157,6 +188,8 @@ private:
     return static_cast<double>(bytes.count());
   }
   double eagerSavedBy(const StageRun &run) const {
+    if (!isLayer(run))
+      return 0;
     double own = 0;
     if (run.recompute != Recompute::Full)
       own += profile.savedMaskBytes * stream + eager;
@@ -165,17 +198,18 @@ private:
     return own;
   }
   double savedBy(const StageRun &run) const {
+    if (!isLayer(run))
+      return 0;
     return static_cast<double>(table.of(run).memory.saved.count()) +
            otherwiseSavedBy(run) + eagerSavedBy(run);
   }
 
-  /// What `of` says that one layer of a run holds, over the layers of a chunk.
+  /// What `of` says that a run holds in each of its layers, over a chunk.
   template <typename Of> std::vector<double> heldByChunk(Of of) const {
     std::vector<double> held(static_cast<size_t>(plan.chunks), 0);
     forEachRun(plan, stage, [&](const StageRun &run, int64_t chunk) {
-      if (isLayer(run))
-        held[static_cast<size_t>(chunk)] +=
-            static_cast<double>(run.count) * of(run);
+      held[static_cast<size_t>(chunk)] +=
+          static_cast<double>(run.count) * of(run);
     });
     return held;
   }
@@ -238,6 +272,7 @@ StageEstimate estimateStageMemory(const Program &program,
                   framework.updateBytes(parts);
   parts.saved = rounded(std::max(0.0, static_cast<double>(parts.saved.count()) +
                                           framework.otherwiseSaved()));
+  parts.workspace = parts.workspace - framework.smallerWorkspace();
   double room = static_cast<double>(hardware.host.capacity.count());
   if (plan.offloadOptimizer) {
     const Bytes state = optimizerStateBytes(program, plan, table, stage);

@@ -466,12 +466,50 @@ VariantTime timesBy(const TimedVariant &timed, const Hardware &hardware,
                      true)};
 }
 
+bool hasLoss(const KindVariant &variant) {
+  return std::any_of(
+      variant.forward.results.begin(), variant.forward.results.end(),
+      [](const Result &result) { return result.kind == ResultKind::Loss; });
+}
+
+/// The variant over one of `parts` equal parts of a sequence.
+KindVariant overPart(KindVariant variant, int64_t parts) {
+  for (Function *function :
+       {&variant.forward, &variant.dataGrad, &variant.weightGrad}) {
+    for (Value &value : function->values)
+      for (Dim &dim : value.dims)
+        dim.size /= dim.role == Role::Seq ? parts : 1;
+    for (Op &op : function->ops)
+      for (Factor &factor : op.space.factors)
+        factor.size /= factor.role == Role::Seq ? parts : 1;
+  }
+  return variant;
+}
+
+/// `parts` times as much.
+FunctionTime repeated(const FunctionTime &once, int64_t parts) {
+  FunctionTime time;
+  for (int64_t i = 0; i < parts; ++i)
+    time.add(once);
+  return time;
+}
+
 } // namespace
 
 VariantTime timesOf(const TimedVariant &timed, const Hardware &hardware,
                     const Profile &profile, LayerPart part) {
-  return timesBy(timed, hardware, profile,
-                 [&](FunctionClock &clock) { return clock.of(part); });
+  const auto timeOf = [&](FunctionClock &clock) { return clock.of(part); };
+  const int64_t parts = profile.lossParts;
+  if (parts == 1 || !hasLoss(timed.variant))
+    return timesBy(timed, hardware, profile, timeOf);
+  const KindVariant shorter = overPart(timed.variant, parts);
+  PlannedVariant planned = timed.planned;
+  resizeVariant(timed.plan, shorter, planned);
+  const VariantTime once = timesBy({timed.plan, shorter, timed.facts, planned},
+                                   hardware, profile, timeOf);
+  const FunctionTime forward = repeated(once.forward, parts);
+  return {forward, repeated(once.dataGrad, parts),
+          repeated(once.weightGrad, parts), forward};
 }
 
 VariantTime leastExpertTimes(const TimedVariant &timed,

@@ -101,6 +101,11 @@ struct Profile {
   /// over the whole vocabulary.
   bool gatherLogits = false;
 
+  /// Head and loss go over so many equal parts of a sequence one after the
+  /// other, and over each again in the backward pass: there are logits of one
+  /// part at a time. Chosen per run; no profile file sets it.
+  int64_t lossParts = 1;
+
   /// Of ops that the framework spells out in small kernels, f32 copies
   /// included. Norm: backward with the gradient of its weight. Loss: everything
   /// that reads the logits.

@@ -63,6 +63,7 @@ public:
     context();
     microBatch();
     sequence();
+    loss();
     gpus();
     combinations();
     if (std::none_of(found.begin(), found.end(),
@@ -82,12 +83,16 @@ private:
   /// Keeps the change in place of the last one of its kind; true if it fits.
   bool attempt(const std::string &what, const Plan &changed,
                const Hardware &hardware, bool replaces) {
+    return attempt(what, changed, hardware, question.profile, replaces);
+  }
+  bool attempt(const std::string &what, const Plan &changed,
+               const Hardware &hardware, const Profile &profile,
+               bool replaces) {
     if (!legal(changed))
       return false;
-    FitChange change{what, changed,
-                     estimate(question.model.program, hardware,
-                              question.profile, changed),
-                     Bytes(0)};
+    FitChange change{
+        what, changed,
+        estimate(question.model.program, hardware, profile, changed), Bytes(0)};
     size_t stage = 0;
     change.memory = fullestStage(change.estimate, stage);
     if (change.memory >= own) // helps nothing
@@ -237,6 +242,35 @@ private:
     Plan changed = plan;
     changed.sp = true;
     attempt("sequence parallelism", changed, question.cluster.hardware, false);
+  }
+
+  /// The plan as it is: a loss that keeps no copies of the logits, or no more
+  /// logits than those of a part of the tokens.
+  void loss() {
+    const Hardware &hardware = question.cluster.hardware;
+    Profile other = question.profile;
+    other.loss = {};
+    attempt("cross entropy in one kernel each way", plan, hardware, other,
+            false);
+    other = question.profile;
+    const int64_t ranks = plan.sp ? checkedMul(plan.cp, plan.tp) : plan.cp;
+    bool first = true;
+    for (other.lossParts = 2; plan.sequence % (ranks * other.lossParts) == 0;
+         other.lossParts *= 2) {
+      const int64_t tokens =
+          plan.sequence / plan.cp / other.lossParts * plan.microBatch;
+      if (tokens < kLeastLossTokens)
+        break;
+      const size_t before = found.size();
+      if (attempt("head and loss over " + std::to_string(tokens) +
+                      " tokens at a time, and again backward" +
+                      (question.framework == Framework::Native
+                           ? " (not in native)"
+                           : ""),
+                  plan, hardware, other, !first))
+        break;
+      first = first && found.size() == before;
+    }
   }
 
   /// The same layout with more data ranks, on the fewest GPUs on which it fits:

@@ -8,6 +8,9 @@ namespace shardwright::tools {
 
 /// Data ranks that are tried, in times of the plan's.
 inline constexpr int64_t kMostTimesGpus = 64;
+/// Tokens of a rank that head and loss go over at a time, at least: what is
+/// shown to be worth its time (NovaSky-AI/SkyRL pull request 1610).
+inline constexpr int64_t kLeastLossTokens = 1024;
 
 /// The least change of one kind that makes a plan fit, or the largest there is.
 struct FitChange {
@@ -20,9 +23,9 @@ struct FitChange {
 
 /// One for each kind of change that the plan, its model and the framework
 /// leave room for: more recomputation, higher ZeRO, smaller microbatches,
-/// sequence parallelism, offload, more GPUs; and several at once, where that is
-/// faster than fewer, or nothing else is enough.
-/// The ones that fit come first, fastest first.
+/// sequence parallelism, offload, fewer logits, more GPUs; and several at once,
+/// where that is faster than fewer, or nothing else is enough. The ones that
+/// fit come first, fastest first.
 std::vector<FitChange> fitChanges(const Question &question,
                                   const cost::Plan &plan);
 

@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <map>
+
 using namespace shardwright::cost;
 using namespace shardwright::test;
 
@@ -162,4 +164,59 @@ TEST_CASE("the last reduction of sharded gradients is counted once") {
   const double shown = clock.shardedBackward(work).count();
   CHECK(shown < 2);
   CHECK(clock.exposedReduce(work).count() == Approx(0.5 + 2 - shown));
+}
+
+TEST_CASE("a head that goes over parts of a sequence holds logits of one") {
+  const Program program = llama();
+  Profile profile = profileOf("fsdp");
+  profile.allocatorSlack = profile.gradientCopyBytes = 0;
+  const Plan plan = planFor(program, 1, 1, 1, false, 0, 1, 4);
+  const StageEstimate whole = first(program, profile, plan);
+  profile.lossParts = 4;
+  const StageEstimate inParts = first(program, profile, plan);
+  const int64_t logits = 512 * 32000, output = 512 * 1024 * 2;
+  // Copies in f32 and exponentials, of which three quarters are left out.
+  CHECK((whole.framework - inParts.framework).count() == 6 * logits * 3 / 4);
+  // Saved are 16-bit logits, and the output of the norm with its statistics and
+  // those of the loss, 4 bytes a token each.
+  const int64_t saved = (whole.memory.saved - inParts.memory.saved).count();
+  CHECK(saved >= 2 * logits + output);
+  CHECK(saved <= 2 * logits + output + 4 * 4 * 512);
+  // Those of a part are temporaries now, beside their gradient.
+  CHECK(inParts.memory.workspace < whole.memory.workspace);
+  CHECK(inParts.memory.workspace.count() >= 4 * logits / 4);
+}
+
+TEST_CASE("logits that are made again cost what is published") {
+  // 32,768 tokens of 2,560, 128,256 words, on H100 (marin-community/marin issue
+  // 6596): loss and gradients in one pass, and in tiles with logits made again.
+  const double onePass = 100.10;
+  const std::map<int64_t, double> tiles = {
+      {16384, 122.90}, {8192, 123.56}, {2048, 135.08}};
+  const Program program = smallLlama({.sequence = 32768,
+                                      .hidden = 2560,
+                                      .kvHeads = 20,
+                                      .group = 1,
+                                      .headDim = 128,
+                                      .ffn = 6912,
+                                      .vocab = 128256,
+                                      .layers = 1});
+  const Plan plan = planFor(program, 1, 1, 1, false, 0, 1, 1);
+  const Kind &head = program.kinds.back();
+  const auto milliseconds = [&](int64_t parts) {
+    Profile profile = profileOf("native");
+    profile.lossParts = parts;
+    const LayerProfile layer =
+        profileLayer(plan, head, head.variants.front(), clusterOf(1), profile);
+    return 1e3 * (layer.forward + layer.dataGrad + layer.weightGrad).count();
+  };
+  const double own = milliseconds(1);
+  CHECK(own == Approx(onePass).epsilon(0.15));
+  double last = own;
+  for (auto tile = tiles.rbegin(); tile != tiles.rend(); ++tile) {
+    const double time = milliseconds(32768 / tile->first);
+    CHECK(time > last); // smaller tiles take longer
+    CHECK(time / own == Approx(tile->second / onePass).epsilon(0.12));
+    last = time;
+  }
 }
