@@ -73,7 +73,10 @@ ExitCode run(int argc, char **argv) {
              "\n"
              "Exit codes: 0 done, 1 a bug of ours, 2 an honest no (nothing "
              "fits, a check failed),\n"
-             "3 valid but unsupported, 4 a bad input file, 5 bad usage.\n"
+             "3 valid but unsupported, 4 a bad input file, 5 bad usage. What breaks "
+             "a rule of plans\nexits by who said it: 4 if a plan file, 5 if the "
+             "flags of predict or compile, 2 if\nconstraints leave a search no "
+             "plan; 3 in each, if only this compiler lacks it.\n"
              "Data goes to stdout, words for people to stderr.");
 
   ExitCode exitCode = ExitCode::Done;
