@@ -140,17 +140,18 @@ Json toJson(const Question &question, const SearchAnswer &found,
                                 priced.estimate, question.memoryLimit));
     all.push_back(std::move(entry));
   }
-  Json changes = Json::array();
+  Json fitting = Json::array(), others = Json::array();
   size_t stage = 0;
   if (fullestStage(plans[0].estimate, stage) >= question.memoryLimit)
     for (const FitChange &change : fitChanges(question, plans[0].plan)) {
       Json entry = {{"change", change.what}};
       entry.update(pricedPlanJson(question.model.program, change.plan,
                                   change.estimate, question.memoryLimit));
-      changes.push_back(std::move(entry));
+      (change.fits ? fitting : others).push_back(std::move(entry));
     }
   Json answer = {{"plans", all},
-                 {"changes_that_fit", changes},
+                 {"changes_that_fit", fitting},
+                 {"changes_that_do_not_fit", others},
                  {"sensitivity", Json::array()}};
   if (found.result.plans.empty())
     return answer;

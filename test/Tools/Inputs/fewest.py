@@ -7,7 +7,7 @@ import sys
 
 changes = json.load(open(sys.argv[1]))["changes_that_fit"]
 named = [re.match(r"(\d+) GPUs: (\d+) data ranks, ZeRO 1 over", change["change"])
-         for change in changes if change["fits"]]
+         for change in changes]
 gpus, most = [(int(match[1]), int(match[2])) for match in named if match][0]
 assert gpus == 8 * most
 
