@@ -329,7 +329,8 @@ Estimate estimate(const Program &program, const Hardware &hardware,
   estimate.stages = estimateMemory(program, hardware, profile, plan);
   estimate.fits = true;
   for (const StageEstimate &stage : estimate.stages)
-    estimate.fits = estimate.fits && stage.total() <= hardware.device.usable;
+    estimate.fits =
+        estimate.fits && staysBelow(stage.total(), hardware.device.usable);
   return estimate;
 }
 

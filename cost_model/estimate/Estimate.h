@@ -34,6 +34,14 @@ struct StageEstimate {
   Bytes reserved() const; ///< what the allocator took from the device
 };
 
+/// Whether a rank that needs so much fits: it has to stay below the limit, as
+/// nothing is left of memory that is filled to the last byte.
+constexpr bool staysBelow(Bytes memory, Bytes limit) { return memory < limit; }
+/// What a rank that does not fit has to shed.
+constexpr Bytes excess(Bytes memory, Bytes limit) {
+  return memory - limit + Bytes(1);
+}
+
 /// Time terms on the critical path; their sum is stepTime. Always these, in
 /// this order, zeros included:
 ///   compute_forward, compute_backward, recompute, tp_communication,

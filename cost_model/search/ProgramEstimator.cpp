@@ -303,7 +303,8 @@ ProgramEstimator::settle(const Candidate &candidate,
       layersPerStage(point, state->program.layers);
   State::Site &site = state->site(point);
   const auto fits = [&](int64_t rank) {
-    return state->rankBytes(site, point, counts, point.full, rank) < rule.limit;
+    return staysBelow(state->rankBytes(site, point, counts, point.full, rank),
+                      rule.limit);
   };
   if (point.recompute != Recompute::Full) {
     for (int64_t rank = 0; rank < point.pp; ++rank)

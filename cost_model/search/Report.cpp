@@ -191,12 +191,12 @@ std::string deficitText(const Estimate &estimate, Bytes limit) {
     size_t end = i + 1;
     while (end < stages.size() && stages[end].total() == stages[i].total())
       ++end;
-    if (stages[i].total() >= limit)
+    if (!staysBelow(stages[i].total(), limit))
       text += (text.empty() ? "" : ", ") +
               (end - i > 1 ? "stages " + std::to_string(i) + "-" +
                                  std::to_string(end - 1)
                            : "stage " + std::to_string(i)) +
-              ": " + bytesText(stages[i].total() - limit + Bytes(1));
+              ": " + bytesText(excess(stages[i].total(), limit));
     i = end;
   }
   return text;
@@ -323,7 +323,7 @@ std::string plansTable(const Program &program,
   });
   always("", Align::Left, [&](size_t i, const RankedPlan &ranked) {
     std::string note;
-    if (ranked.memory >= limit)
+    if (!staysBelow(ranked.memory, limit))
       note = "does not fit";
     else if (static_cast<double>(ranked.memory.count()) >
              0.99 * static_cast<double>(limit.count()))

@@ -87,7 +87,7 @@ struct SearchOptions {
   int64_t nodeRanks = 1;
   std::vector<Narrow> products; ///< none: the base plan's
   std::vector<DType> gradients; ///< none: the base plan's
-  Bytes memoryLimit;        ///< a plan fits if every stage needs less
+  Bytes memoryLimit;        ///< a plan fits if every stage staysBelow it
   int64_t top = 1;          ///< plans wanted
   /// List only the best of the plans that differ in nothing but recomputation
   /// and layers per stage: a runner-up then is another layout to a person too.

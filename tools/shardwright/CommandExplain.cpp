@@ -58,8 +58,7 @@ void printChanges(const Question &question, const Priced &own,
                              1),
                bytesText(change.memory),
                change.fits ? "fits"
-                           : bytesText(change.memory - question.memoryLimit +
-                                       Bytes(1)) +
+                           : bytesText(excess(change.memory, question.memoryLimit)) +
                                  " too much"});
   out << "the plan does not fit; the least change of each kind:\n"
       << table.text();
@@ -79,6 +78,7 @@ void print(const Question &question, const SearchAnswer &found,
   const Priced &own = plans.front();
   size_t stage = 0;
   const Bytes memory = fullestStage(own.estimate, stage);
+  const bool fits = staysBelow(memory, question.memoryLimit);
   out << own.name << ": " << planText(program, own.plan) << "\n"
       << "step " << secondsText(own.estimate.stepTime) << ", MFU "
       << percentText(own.estimate.modelFlopsUtilization) << ", "
@@ -89,7 +89,6 @@ void print(const Question &question, const SearchAnswer &found,
     out << "bubble " << bubble << "\n";
   if (!found.result.plans.empty()) {
     const RankedPlan &best = found.result.plans.front();
-    const bool fits = memory < question.memoryLimit;
     out << (fits ? "rank " : "would be rank ") << rankOf(found, own).text()
         << " of layouts (best recomputation and layers of each)"
         << (fits ? "; " : " if it fitted; ")
@@ -99,7 +98,7 @@ void print(const Question &question, const SearchAnswer &found,
         << (found.result.counters.proven ? "" : " (of those found)") << "\n";
   }
   out << "\n";
-  if (memory >= question.memoryLimit)
+  if (!fits)
     printChanges(question, own, out);
   if (found.result.plans.empty()) {
     const Failure none = whyNothing(question, found);
@@ -142,7 +141,7 @@ Json toJson(const Question &question, const SearchAnswer &found,
   }
   Json fitting = Json::array(), others = Json::array();
   size_t stage = 0;
-  if (fullestStage(plans[0].estimate, stage) >= question.memoryLimit)
+  if (!staysBelow(fullestStage(plans[0].estimate, stage), question.memoryLimit))
     for (const FitChange &change : fitChanges(question, plans[0].plan)) {
       Json entry = {{"change", change.what}};
       entry.update(pricedPlanJson(question.model.program, change.plan,

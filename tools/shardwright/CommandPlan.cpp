@@ -92,7 +92,7 @@ Json answerJson(const Question &question, const SearchAnswer &found,
     answer["smallest"] =
         pricedPlanJson(program, ranked.plan, ranked.estimate, limit);
     answer["smallest"]["missing_bytes"] =
-        (ranked.memory - limit + Bytes(1)).count();
+        excess(ranked.memory, limit).count();
     if (found.onMoreGpus)
       answer["fits_on_gpus"] = found.gpusThatFit;
     answer["gpus_tried"] = found.gpusTried;

@@ -260,11 +260,12 @@ bool checkFit(const PredictOptions &options, const Question &question,
               const Estimate &estimate, Streams streams, Failure &failure) {
   size_t fullest = 0;
   const Bytes memory = fullestStage(estimate, fullest);
-  if (memory >= question.memoryLimit) {
+  if (!staysBelow(memory, question.memoryLimit)) {
     std::string message =
         "the plan does not fit: a rank of stage " + std::to_string(fullest) +
-        " needs " + bytesText(memory) + ", and " +
-        bytesText(question.memoryLimit) + " are usable";
+        " needs " + bytesText(memory) + ", and has to stay below " +
+        bytesText(question.memoryLimit) + ": " +
+        bytesText(excess(memory, question.memoryLimit)) + " too much";
     if (options.requireFit) {
       return refuse(failure, Diag::plan_does_not_fit, message);
     }

@@ -97,7 +97,7 @@ private:
     change.memory = fullestStage(change.estimate, stage);
     if (change.memory >= own) // helps nothing
       return false;
-    change.fits = change.memory < question.memoryLimit;
+    change.fits = staysBelow(change.memory, question.memoryLimit);
     if (replaces && !found.empty())
       found.pop_back();
     found.push_back(change);
@@ -118,15 +118,14 @@ private:
           program, question.cluster.hardware, question.profile,
           recomputing(program, changed, Recompute::Full, tried));
       for (size_t i = 0; i < stages.size(); ++i) {
-        if (stages[i].total() < question.memoryLimit)
+        if (staysBelow(stages[i].total(), question.memoryLimit))
           most[i] = tried[i];
         else
           least[i] = std::min(tried[i] + 1, most[i]);
         tried[i] = least[i] + (most[i] - least[i]) / 2;
       }
     }
-    if (memoryOf(recomputing(program, changed, Recompute::Full, least)) >=
-        question.memoryLimit)
+    if (!fits(recomputing(program, changed, Recompute::Full, least)))
       return std::nullopt;
     return least;
   }
@@ -324,6 +323,10 @@ private:
     return most;
   }
 
+  bool fits(const Plan &changed) const {
+    return staysBelow(memoryOf(changed), question.memoryLimit);
+  }
+
   /// Adds the plan as it is, or with as little recomputation as makes it fit.
   void combine(const Plan &changed, const std::string &what, int kinds,
                std::vector<Combination> &all) const {
@@ -337,9 +340,6 @@ private:
                              question.profile, fitting),
                     memoryOf(fitting), true};
       all.push_back(std::move(one));
-    };
-    const auto fits = [&](const Plan &one) {
-      return memoryOf(one) < question.memoryLimit;
     };
     if (fits(changed))
       return add(changed, "");

@@ -154,7 +154,7 @@ std::vector<LeanPlan> leanPlans(const SearchAnswer &answer) {
     options.top = 1;
     options.memoryLimit = Bytes(static_cast<int64_t>(
         share * static_cast<double>(size.options.memoryLimit.count())));
-    if (last->memory < options.memoryLimit)
+    if (staysBelow(last->memory, options.memoryLimit))
       continue;
     const SearchResult found = search(*estimator, options);
     if (found.plans.empty() || !found.counters.proven)

@@ -77,7 +77,7 @@ Json pricedPlanJson(const Program &program, const Plan &plan,
           {"memory_bytes_per_rank_max", memory.count()},
           {"memory_limit_bytes", limit.count()},
           {"memory_fullest_stage", fullest},
-          {"fits", memory < limit},
+          {"fits", staysBelow(memory, limit)},
           {"terms", terms}};
 }
 

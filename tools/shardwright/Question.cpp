@@ -133,7 +133,7 @@ void QuestionFlags::addMachineless(CLI::App &command) {
       ->group("Question");
   command
       .add_option("--memory-limit", memoryLimit,
-                  "Memory that a rank may use, such as 70GiB (default: what the "
+                  "Memory below which a rank has to stay, such as 70GiB (default: what the "
                   "device leaves)")
       ->group("Question");
 }

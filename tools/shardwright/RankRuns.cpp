@@ -37,7 +37,7 @@ RankedRun rankRun(const ValidationRow &row, const Program &program,
   const Estimate own =
       estimate(program, input.hardware, input.profile, plan);
   size_t stage = 0;
-  run.fits = fullestStage(own, stage) < input.hardware.device.usable;
+  run.fits = staysBelow(fullestStage(own, stage), input.hardware.device.usable);
   run.published = own.stepTime.count();
 
   SearchOptions options;

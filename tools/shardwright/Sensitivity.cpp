@@ -94,14 +94,15 @@ Sensitivity sense(const Question &question, const SearchAnswer &found,
   };
   Sensitivity line{knob.name, factor, timeOf(plan), {}, true};
   const RankedPlan &before = found.result.plans[0];
-  if (knob.memory && factor <= 1 && before.memory < options.memoryLimit) {
+  const bool fits = staysBelow(before.memory, options.memoryLimit);
+  if (knob.memory && factor <= 1 && fits) {
     line.best = before; // of fewer plans, and one of them
     line.turns = false;
     return line;
   }
   // Who is slower than the best was cannot be the best now. A little is left
   // for rounding.
-  if (before.memory < options.memoryLimit)
+  if (fits)
     options.cutoff = (1 + 1e-9) * timeOf(before.plan);
   const SearchResult best = search(estimator, options);
   line.known = best.counters.proven;

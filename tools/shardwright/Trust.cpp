@@ -99,13 +99,12 @@ std::string loadsText(const Trust &trust) {
 }
 
 std::string roomText(Bytes memory, Bytes limit) {
-  const Bytes apart = memory < limit ? limit - memory : memory - limit;
-  const std::string by =
-      bytesText(apart) + " (" +
-      percentText(static_cast<double>(apart.count()) /
-                  static_cast<double>(limit.count())) +
-      ")";
-  return memory < limit ? by + " left" : "does not fit by " + by;
+  const bool fits = staysBelow(memory, limit);
+  const Bytes apart = fits ? limit - memory : excess(memory, limit);
+  return (fits ? "" : "does not fit: ") + bytesText(apart) + " (" +
+         percentText(static_cast<double>(apart.count()) /
+                     static_cast<double>(limit.count())) +
+         ")" + (fits ? " left" : " too much");
 }
 
 } // namespace shardwright::tools

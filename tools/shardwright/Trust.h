@@ -43,7 +43,7 @@ Json trustJson(const Trust &trust);
 std::string intervalText(const cost::TimeInterval &interval);
 /// A line for each load; empty without experts.
 std::string loadsText(const Trust &trust);
-/// "12.3 GiB left (15.5 %)", or "does not fit by 3.2 GiB (4.0 %)".
+/// "12.3 GiB left (15.5 %)", or "does not fit: 3.2 GiB (4.0 %) too much".
 std::string roomText(cost::Bytes memory, cost::Bytes limit);
 
 } // namespace shardwright::tools

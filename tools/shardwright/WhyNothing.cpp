@@ -327,11 +327,11 @@ void explainSmallest(const Question &question, const SearchAnswer &answer,
   auto &notes = failure.notes;
   refuse(failure, Diag::no_plan_fits,
          "no plan fits: the smallest needs " + bytesText(plan.memory) +
-             " on a rank of stage " + std::to_string(stage) + ", and " +
-             bytesText(limit) + " are usable");
+             " on a rank of stage " + std::to_string(stage) +
+             ", and a rank has to stay below " + bytesText(limit));
   notes.push_back("the smallest: " + planText(program, plan.plan));
   notes.push_back("to fit, it must shed " +
-                  bytesText(plan.memory - limit + Bytes(1)) +
+                  bytesText(excess(plan.memory, limit)) +
                   " a rank: more GPUs, a shorter sequence, a smaller model" +
                   (answer.constraints.empty()
                        ? std::string()

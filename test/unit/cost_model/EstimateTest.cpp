@@ -257,6 +257,13 @@ TEST_CASE("memory is the arena and what the framework adds") {
     CHECK(native.stages[stage].framework == Bytes(1536 << 20));
   }
   CHECK(native.fits);
+  // A device that its fullest rank would fill to the last byte is too small.
+  Hardware filled = hardware;
+  filled.device.usable =
+      std::max(native.stages[0].total(), native.stages[1].total());
+  CHECK_FALSE(estimate(program, filled, profileOf("native"), plan).fits);
+  filled.device.usable += Bytes(1);
+  CHECK(estimate(program, filled, profileOf("native"), plan).fits);
   // Unfused attention saves scores.
   Profile unfused = profileOf("megatron-2022");
   CHECK(estimate(program, hardware, unfused, plan).stages[0].framework >
