@@ -55,6 +55,8 @@ std::string scheduleProblem(ScheduleKind kind, int64_t pp, int64_t chunks,
 /// The least group of microbatches, of at least `from`, that interleaved chunks
 /// over `pp` ranks can run in a row; 0 if there is none.
 int64_t leastGroup(int64_t pp, int64_t microbatches, int64_t from = 0);
+/// The two such groups next below `size` and the two next above, ascending.
+std::vector<int64_t> groupsNear(int64_t pp, int64_t microbatches, int64_t size);
 /// The one that torch.distributed.pipelining takes: as many groups as there are
 /// pp microbatches, all alike; 0 if they are not.
 int64_t evenGroup(int64_t pp, int64_t microbatches);
@@ -159,6 +161,9 @@ int64_t zeroDataRanks(const Plan &plan);
 
 /// Microbatches that a chunk of an interleaved plan runs in a row; 0 of others.
 int64_t groupOf(const Plan &plan);
+/// Plan::group for a group of which people say the size: pp is not said of an
+/// interleaved plan, and what other schedules do not have is kept to be refused.
+int64_t groupField(ScheduleKind kind, int64_t pp, int64_t size);
 
 /// Entries that Plan::stages has to have.
 int64_t stageCount(ScheduleKind kind, int64_t pp, int64_t chunks);

@@ -211,9 +211,9 @@ Plan planOf(const json &value, const std::string &where, Failure &failure,
   read.schedule = choose(schedule, "kind", scheduleKinds);
   read.chunks = schedule.integer("chunks", 1, maxDegree);
   if (schedule.has("microbatch_group")) // of pp is said by leaving it out
-    read.group = schedule.integer("microbatch_group", 1, maxBatch);
-  if (read.group == read.pp)
-    read.group = 0;
+    read.group =
+        groupField(read.schedule, read.pp,
+                   schedule.integer("microbatch_group", 1, maxBatch));
   schedule.finish();
   readStages(root, read);
   JsonObject types = root.child("dtypes");
@@ -296,7 +296,7 @@ std::string canonicalText(const Plan &plan) {
   // Written where they say something.
   if (plan.kvReplicas > 1)
     text["parallel"]["kv_replicas"] = plan.kvReplicas;
-  if (plan.group != 0 && plan.group != plan.pp)
+  if (groupField(plan.schedule, plan.pp, plan.group) != 0)
     text["schedule"]["microbatch_group"] = plan.group;
   if (plan.offloadOptimizer || plan.offloadActivations)
     text["parallel"]["offload"] = !plan.offloadActivations ? "optimizer"

@@ -40,6 +40,13 @@ ChunkRange chunksOf(ScheduleKind kind) {
   return {1, 1};
 }
 
+/// Whether groups of `size`, of pp to all microbatches, fill the pipeline to the
+/// last one.
+static bool areFull(int64_t pp, int64_t microbatches, int64_t size) {
+  const int64_t last = microbatches % size;
+  return last == 0 || last >= pp;
+}
+
 std::string scheduleProblem(ScheduleKind kind, int64_t pp, int64_t chunks,
                             int64_t microbatches, int64_t group) {
   const std::string schedule(name(kind));
@@ -79,15 +86,14 @@ std::string scheduleProblem(ScheduleKind kind, int64_t pp, int64_t chunks,
       return wrong("microbatch_group from " + ranks + " to the " +
                        std::to_string(microbatches) + " microbatches",
                    size);
-    const int64_t last = microbatches % size;
-    if (last == 0 || last >= pp)
+    if (areFull(pp, microbatches, size))
       return "";
     if (size == pp)
       return wrong(count + "to be a multiple of " + ranks, microbatches);
     return wrong("the last of groups of " + std::to_string(size) + " in " +
                      std::to_string(microbatches) +
                      " microbatches to have at least " + ranks,
-                 last);
+                 microbatches % size);
   }
   case ScheduleKind::DualPipe:
     if (pp % 2 != 0)
@@ -106,9 +112,27 @@ std::string scheduleProblem(ScheduleKind kind, int64_t pp, int64_t chunks,
 
 int64_t leastGroup(int64_t pp, int64_t microbatches, int64_t from) {
   for (int64_t size = std::max(pp, from); size <= microbatches; ++size)
-    if (const int64_t last = microbatches % size; last == 0 || last >= pp)
+    if (areFull(pp, microbatches, size))
       return size;
   return 0;
+}
+
+std::vector<int64_t> groupsNear(int64_t pp, int64_t microbatches,
+                                int64_t size) {
+  std::vector<int64_t> groups;
+  if (microbatches < pp) // no group fills the pipeline
+    return groups;
+  for (int64_t below = std::min(size, microbatches + 1) - 1;
+       below >= pp && groups.size() < 2; --below)
+    if (areFull(pp, microbatches, below))
+      groups.push_back(below);
+  std::reverse(groups.begin(), groups.end());
+  int64_t above = size;
+  for (int i = 0; i < 2 && above < microbatches; ++i) {
+    above = leastGroup(pp, microbatches, above + 1);
+    groups.push_back(above); // at the latest all in a row
+  }
+  return groups;
 }
 
 int64_t evenGroup(int64_t pp, int64_t microbatches) {
@@ -120,6 +144,10 @@ int64_t groupOf(const Plan &plan) {
   if (plan.schedule != ScheduleKind::Interleaved)
     return 0;
   return plan.group == 0 ? plan.pp : plan.group;
+}
+
+int64_t groupField(ScheduleKind kind, int64_t pp, int64_t size) {
+  return kind == ScheduleKind::Interleaved && size == pp ? 0 : size;
 }
 
 int64_t stageCount(ScheduleKind kind, int64_t pp, int64_t chunks) {

@@ -418,20 +418,24 @@ void checkSchedule(Check &check) {
   const std::string found = problem(plan.chunks, microbatches);
   if (found.empty())
     return;
-  // Near by: the fewest chunks, and the next microbatches down and up.
+  // Near by: the fewest chunks, and the next groups and microbatches down and
+  // up.
   std::vector<std::string> legal;
   const int64_t chunks = chunksOf(plan.schedule).least;
   if (chunks != plan.chunks && problem(chunks, microbatches).empty())
     legal.push_back("chunks = " + std::to_string(chunks));
-  const int64_t size = plan.schedule == ScheduleKind::Interleaved
-                           ? leastGroup(plan.pp, microbatches)
-                           : 0;
-  if (size != plan.group &&
-      scheduleProblem(plan.schedule, plan.pp, plan.chunks, microbatches, size)
-          .empty())
-    legal.push_back(size == 0 || size == plan.pp
-                        ? "no microbatch_group"
-                        : "microbatch_group = " + std::to_string(size));
+  const auto takes = [&](int64_t size) {
+    return scheduleProblem(plan.schedule, plan.pp, plan.chunks, microbatches,
+                           size)
+        .empty();
+  };
+  if (const int64_t size = groupOf(plan); size > 0) {
+    for (int64_t other : groupsNear(plan.pp, microbatches, size))
+      if (takes(other))
+        legal.push_back("microbatch_group = " + std::to_string(other));
+  } else if (plan.group != 0 && takes(0)) {
+    legal.push_back("no microbatch_group");
+  }
   for (int64_t step : {-1, 1})
     for (int64_t count = microbatches + step;
          count >= 1 && count <= microbatches + 2 * plan.pp; count += step) {

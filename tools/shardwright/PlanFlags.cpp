@@ -75,7 +75,8 @@ void PlanFlags::add(CLI::App &command) {
          "Chunks of layers on a pipeline rank (default 2 where the schedule "
          "has them)");
   degree("--microbatch-group", group,
-         "Microbatches that an interleaved chunk runs in a row (default pp)");
+         "Microbatches that an interleaved chunk runs in a row (default pp; no other "
+         "schedule has groups)");
   command
       .add_option("--layers", layers,
                   "Layers of each stage, such as 8,8,8,6 (default even)")
@@ -230,7 +231,7 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
       Candidate one = candidate, two = candidate;
       one.zeroRanks = 0;
       one.chunks = chunks;
-      one.group = flags.group == candidate.pp ? 0 : flags.group;
+      one.group = groupField(one.schedule, one.pp, flags.group);
       two = one;
       one.dp = 1;
       two.dp = 2;
@@ -252,7 +253,7 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   candidate.chunks = chunks;
   plan = planAt(program, from, candidate);
   plan.offloadActivations = flags.activations;
-  plan.group = flags.group == plan.pp ? 0 : flags.group;
+  plan.group = groupField(plan.schedule, plan.pp, flags.group);
   if (!layers.empty())
     plan.stages =
         stagesWith(program, layers, candidate.recompute, candidate.full);

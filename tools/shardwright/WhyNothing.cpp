@@ -107,9 +107,10 @@ std::vector<Violation> rulesOfFixed(const Question &question,
 /// than the field needs.
 class Values {
 public:
-  Values(const Estimator &estimator, const SearchOptions &options, Field field)
+  Values(const Estimator &estimator, const SearchOptions &options, Field field,
+         int64_t asked)
       : options(options), family(options),
-        meshes(estimator, family, options), field(field) {}
+        meshes(estimator, family, options), field(field), asked(asked) {}
 
   std::set<int64_t> all() {
     for (size_t i = 0; i < meshes.size(); ++i)
@@ -169,9 +170,7 @@ private:
       return;
     case Field::Chunks: values.insert(c.chunks); return;
     case Field::Group:
-      values.insert(c.schedule != ScheduleKind::Interleaved ? 0
-                    : c.group == 0                          ? c.pp
-                                                            : c.group);
+      addGroups(c);
       return;
     case Field::Offload: values.insert(c.offload); return;
     default: break;
@@ -187,13 +186,34 @@ private:
     }
   }
 
+  /// The search takes the smallest group that may be; a larger one may be asked
+  /// for.
+  void addGroups(const Candidate &c) {
+    if (c.schedule != ScheduleKind::Interleaved) {
+      values.insert(0);
+      return;
+    }
+    values.insert(c.group == 0 ? c.pp : c.group);
+    if (options.evenGroups)
+      return;
+    for (int64_t group :
+         groupsNear(c.pp, options.globalBatch / (c.dp * c.microBatch), asked))
+      values.insert(group);
+  }
+
   const SearchOptions &options;
   const Family family;
   const Meshes meshes;
   const Field field;
+  const int64_t asked; ///< value of the field: of many those near it do
   std::set<int64_t> values;
   std::set<std::pair<int64_t, int64_t>> depths;
 };
+
+/// The value that was asked for, or the one that limits it.
+int64_t askedValue(const Range &asked) {
+  return asked.least != Range().least ? asked.least : asked.most;
+}
 
 /// Names have no order; of numbers the nearest two on either side.
 std::string nearestText(Field field, const Range &asked,
@@ -202,10 +222,8 @@ std::string nearestText(Field field, const Range &asked,
   const bool named = field == Field::Sp || field == Field::CpKind ||
                      field == Field::Order || field == Field::Schedule ||
                      field == Field::Recompute || field == Field::Offload;
-  if (!named) {
-    const int64_t at = asked.least != Range().least ? asked.least : asked.most;
-    shown = nearby(shown, at);
-  }
+  if (!named)
+    shown = nearby(shown, askedValue(asked));
   return wordsOf(shown, [&](int64_t value) { return valueText(field, value); });
 }
 
@@ -231,7 +249,7 @@ std::vector<std::string> causes(const Question &question,
       continue;
     SearchOptions without = answer.options;
     without.ranges[static_cast<size_t>(i)] = Range();
-    const std::set<int64_t> values = Values(*estimator, without, field).all();
+    const std::set<int64_t> values = Values(*estimator, without, field, askedValue(asked)).all();
     if (values.empty())
       continue;
     dropped.push_back(constraintsOf(answer.asked, field));

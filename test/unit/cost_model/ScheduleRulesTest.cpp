@@ -56,12 +56,22 @@ TEST_CASE("groups of interleaved microbatches fill the pipeline, the last too") 
         "global = 3, global = 6");
   CHECK(problem(6, 2) ==
         "expected microbatch_group from pp = 3 to the 6 microbatches for "
-        "schedule interleaved, but got 2; legal here: no microbatch_group");
-  CHECK(problem(6, 7).find("but got 7") != std::string::npos);
+        "schedule interleaved, but got 2; legal here: microbatch_group = 3, "
+        "microbatch_group = 6");
+  CHECK(problem(6, 7) ==
+        "expected microbatch_group from pp = 3 to the 6 microbatches for "
+        "schedule interleaved, but got 7; legal here: microbatch_group = 3, "
+        "microbatch_group = 6, global = 7");
   CHECK(problem(6, 5) ==
         "expected the last of groups of 5 in 6 microbatches to have at least "
-        "pp = 3 for schedule interleaved, but got 1; legal here: no "
-        "microbatch_group, global = 5, global = 8");
+        "pp = 3 for schedule interleaved, but got 1; legal here: "
+        "microbatch_group = 3, microbatch_group = 6, global = 5, global = 8");
+  // Two on either side: 16 can be run in 4, 6, 8, 9, ... in a row.
+  CHECK(problem(16, 7) ==
+        "expected the last of groups of 7 in 16 microbatches to have at least "
+        "pp = 3 for schedule interleaved, but got 2; legal here: "
+        "microbatch_group = 4, microbatch_group = 6, microbatch_group = 8, "
+        "microbatch_group = 9, global = 14, global = 17");
   CHECK(problem(2, 0).find("to be at least pp = 3") != std::string::npos);
   CHECK(problem(6, 3, ScheduleKind::OneFOneB) ==
         "expected no microbatch_group for schedule 1f1b, but got 3; legal "

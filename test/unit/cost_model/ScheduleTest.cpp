@@ -253,6 +253,10 @@ TEST_CASE("chunks run groups of microbatches in a row") {
   CHECK(leastGroup(6, 13) == 7);
   CHECK(leastGroup(6, 13, 8) == 13);
   CHECK(leastGroup(6, 5) == 0);
+  CHECK(groupsNear(3, 16, 7) == std::vector<int64_t>{4, 6, 8, 9});
+  CHECK(groupsNear(6, 9, 6) == std::vector<int64_t>{9});
+  CHECK(groupsNear(6, 9, INT64_MAX) == std::vector<int64_t>{9});
+  CHECK(groupsNear(6, 5, 6).empty());
   CHECK(evenGroup(4, 9) == 0);
   CHECK(evenGroup(4, 10) == 5);
   CHECK(evenGroup(4, 3) == 0);
