@@ -79,6 +79,41 @@ void noteGatheredHeads(const Question &question, const Plan &plan,
        err);
 }
 
+/// What --recompute asks for beyond the layers of the stages: all of them do
+/// then. One number for all stages may be more than some of them have.
+void warnOfRecompute(const std::string &text, const std::vector<int64_t> &layers,
+                     std::ostream &err) {
+  Recompute policy;
+  std::vector<int64_t> full;
+  if (!parseRecompute(text, policy, full) || full.empty())
+    return;
+  const int64_t most = *std::max_element(layers.begin(), layers.end());
+  if (full.size() == 1) {
+    if (full.front() > most)
+      warn("--recompute " + text + " is full: no stage has more than " +
+               std::to_string(most) + " layers",
+           err);
+    return;
+  }
+  std::string stages;
+  for (size_t i = 0; i < layers.size();) {
+    size_t end = i + 1;
+    const bool beyond = full[i] > layers[i];
+    while (end < layers.size() && layers[end] == layers[i] &&
+           (full[end] > layers[end]) == beyond)
+      ++end;
+    if (beyond)
+      stages += (stages.empty() ? "stage" : ", stage") +
+                (end - i == 1 ? " " + std::to_string(i) + " has "
+                              : "s " + std::to_string(i) + "-" +
+                                    std::to_string(end - 1) + " have ") +
+                std::to_string(layers[i]) + " layers";
+    i = end;
+  }
+  if (!stages.empty())
+    warn("--recompute " + text + ": " + stages + ": all recompute", err);
+}
+
 /// Things that are legal and that nobody wants.
 void warnOfPlan(const PredictOptions &options, const Question &question,
                 const Plan &plan, std::ostream &err) {
@@ -90,16 +125,8 @@ void warnOfPlan(const PredictOptions &options, const Question &question,
              ", fewer than 128 rows of a table more on a rank",
          err);
   noteGatheredHeads(question, plan, err);
-  const std::vector<int64_t> layers =
-      layersOf(question.model.program, plan);
-  const int64_t most = *std::max_element(layers.begin(), layers.end());
-  Recompute policy;
-  std::vector<int64_t> full;
-  if (parseRecompute(options.plan.recompute, policy, full) &&
-      full.size() == 1 && full.front() > most)
-    warn("--recompute " + options.plan.recompute + " is full: no stage has " +
-             "more than " + std::to_string(most) + " layers",
-         err);
+  warnOfRecompute(options.plan.recompute,
+                  layersOf(question.model.program, plan), err);
   if (options.plan.sp && plan.tp == 1)
     warn("--sp shards the sequence over the tp ranks: with tp = 1 it does "
          "nothing",
