@@ -103,11 +103,23 @@ std::string scalingText(const std::vector<SweepLine> &lines, size_t i) {
                      lines[i - 1].best->estimate.tokensPerSecondPerGpu);
 }
 
-std::string quoted(const std::string &text) {
+std::string inQuotes(const std::string &text) {
   std::string result = "\"";
   for (char c : text)
     result += c == '"' ? "\"\"" : std::string(1, c);
   return result + "\"";
+}
+
+/// A field of a plan; of a list the numbers, joined as `predict` takes them.
+std::string csvText(const Json &value) {
+  if (value.is_string())
+    return value.get<std::string>();
+  if (!value.is_array())
+    return value.dump();
+  std::string list;
+  for (const Json &entry : value)
+    list += (list.empty() ? "" : ",") + entry.dump();
+  return inQuotes(list);
 }
 
 void print(const std::vector<SweepLine> &lines, std::ostream &out) {
@@ -145,9 +157,10 @@ void printCsv(const std::vector<SweepLine> &lines, std::ostream &out) {
          "tokens_per_second,tokens_per_second_per_gpu,"
          "memory_bytes_per_rank_max,tp,pp,dp,cp,cp_kind,ep,etp,sp,zero,"
          "zero_ranks,offload,order,products,gradients,microbatch,microbatches,"
-         "schedule,vp,recompute,proven,plan\n";
+         "schedule,vp,microbatch_group,layers_per_stage,recompute,"
+         "recompute_layers_per_stage,proven,plan\n";
   for (const SweepLine &line : lines) {
-    out << quoted(line.model) << ',' << quoted(line.cluster) << ','
+    out << inQuotes(line.model) << ',' << inQuotes(line.cluster) << ','
         << line.gpus << ',' << line.sequence << ',' << line.globalBatch << ',';
     if (line.best) {
       const Plan &plan = line.best->plan;
@@ -162,15 +175,13 @@ void printCsv(const std::vector<SweepLine> &lines, std::ostream &out) {
       for (const char *field :
            {"cp", "cp_kind", "ep", "etp", "sp", "zero", "zero_ranks", "offload",
             "order", "products", "gradients", "microbatch", "microbatches",
-            "schedule", "vp", "recompute"}) {
-        const Json &value = fields.at(field);
-        out << (value.is_string() ? value.get<std::string>() : value.dump())
-            << ',';
-      }
+            "schedule", "vp", "microbatch_group", "layers_per_stage",
+            "recompute", "recompute_layers_per_stage"})
+        out << csvText(fields.at(field)) << ',';
     } else {
-      out << std::string(24, ',');
+      out << std::string(27, ',');
     }
-    out << (line.proven ? "true" : "false") << ',' << quoted(line.planText)
+    out << (line.proven ? "true" : "false") << ',' << inQuotes(line.planText)
         << "\n";
   }
 }
