@@ -185,6 +185,28 @@ void printAnswer(const Question &question, const SearchAnswer &found,
              out);
 }
 
+/// The search takes the smallest group of microbatches that is legal
+/// (SEARCH.md): who wants to try a larger one has to ask.
+void noteGroups(const SearchAnswer &found, std::ostream &err) {
+  const Plan &best = found.result.plans.front().plan;
+  const int64_t group = groupOf(best);
+  if (group == 0 || found.options.evenGroups)
+    return;
+  const Range &range =
+      found.options.ranges[static_cast<size_t>(Field::Group)];
+  std::vector<std::string> larger;
+  for (int64_t size : groupsNear(best.pp, best.microbatches(), group))
+    if (size > group && range.contains(size))
+      larger.push_back(std::to_string(size));
+  if (!larger.empty())
+    note("interleaved chunks run " + std::to_string(group) +
+             " microbatches in a row, the fewest: more hold more memory and may "
+             "hide transfers; --fix microbatch_group=" + larger.front() +
+             (larger.size() > 1 ? " (or " + larger[1] + ", ...)" : "") +
+             " asks for it",
+         err);
+}
+
 ExitCode runPlan(const PlanOptions &options, Streams streams) {
   const InterruptGuard guard; // of the fronts, too
   Failure failure;
@@ -228,6 +250,7 @@ ExitCode runPlan(const PlanOptions &options, Streams streams) {
     warn("recompute = full:" + std::to_string(full) + " is full: the model has " +
              std::to_string(layers) + " layers",
          streams.err);
+  noteGroups(found, streams.err);
   const RankedPlan &best = found.result.plans.front();
   if (static_cast<double>(best.memory.count()) >
       0.99 * static_cast<double>(found.options.memoryLimit.count()))
