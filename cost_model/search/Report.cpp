@@ -48,9 +48,29 @@ std::vector<int64_t> fullLayersOf(const Program &program, const Plan &plan) {
   });
 }
 
-std::string recomputeText(const Program &program, const Plan &plan) {
+namespace {
+
+/// "20x3", "19+21x2+19": `x` joins runs of equal numbers.
+std::string runsText(const std::vector<int64_t> &counts,
+                     const char *separator) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < counts.size();) {
+    size_t end = i;
+    while (end < counts.size() && counts[end] == counts[i])
+      ++end;
+    std::string part = std::to_string(counts[i]);
+    if (end - i > 1)
+      part += "x" + std::to_string(end - i);
+    parts.push_back(part);
+    i = end;
+  }
+  return join(parts, separator);
+}
+
+/// The word for what stages recompute if one is enough for all of them, else "".
+std::string recomputeWord(const Program &program, const Plan &plan,
+                          const std::vector<int64_t> &full) {
   const std::vector<int64_t> layers = layersOf(program, plan);
-  const std::vector<int64_t> full = fullLayersOf(program, plan);
   const std::vector<int64_t> selective =
       layersWhere(program, plan, [](const StageRun &run) {
         return run.recompute == Recompute::Selective;
@@ -70,25 +90,28 @@ std::string recomputeText(const Program &program, const Plan &plan) {
     capped = capped && full[i] == std::min(layers[i], most);
   if (capped)
     return "full:" + std::to_string(most);
-  if (!noSelective)
-    return "mixed";
-  return "full:" + std::to_string(*std::min_element(full.begin(), full.end())) +
-         "-" + std::to_string(most);
+  return noSelective ? "" : "mixed";
+}
+
+} // namespace
+
+std::string recomputeText(const Program &program, const Plan &plan) {
+  const std::vector<int64_t> full = fullLayersOf(program, plan);
+  const std::string word = recomputeWord(program, plan, full);
+  return word.empty() ? "full:" + runsText(full, ",") : word;
+}
+
+std::string recomputeRange(const Program &program, const Plan &plan) {
+  const std::vector<int64_t> full = fullLayersOf(program, plan);
+  const std::string word = recomputeWord(program, plan, full);
+  if (!word.empty())
+    return word;
+  const auto [least, most] = std::minmax_element(full.begin(), full.end());
+  return "full:" + std::to_string(*least) + "-" + std::to_string(*most);
 }
 
 std::string layersText(const std::vector<int64_t> &layers) {
-  std::vector<std::string> parts;
-  for (size_t i = 0; i < layers.size();) {
-    size_t end = i;
-    while (end < layers.size() && layers[end] == layers[i])
-      ++end;
-    std::string part = std::to_string(layers[i]);
-    if (end - i > 1)
-      part += "x" + std::to_string(end - i);
-    parts.push_back(part);
-    i = end;
-  }
-  return join(parts, "+");
+  return runsText(layers, "+");
 }
 
 namespace {

@@ -18,9 +18,11 @@ namespace shardwright::cost {
 std::vector<int64_t> layersOf(const Program &program, const Plan &plan);
 /// Layers of each stage under Recompute::Full.
 std::vector<int64_t> fullLayersOf(const Program &program, const Plan &plan);
-/// "none", "selective", "full", "full:3" (on 3 layers of a stage), "full:0-3" (on
-/// none to 3), or "mixed".
+/// "none", "selective", "full", "full:3" (on 3 layers of a stage), "full:2,1x3" (on
+/// 2 of the first and 1 of each of three more), or "mixed".
 std::string recomputeText(const Program &program, const Plan &plan);
+/// The same as a value that a search takes: "full:1-2" where stages differ.
+std::string recomputeRange(const Program &program, const Plan &plan);
 /// "20", "20+21x2+18": runs of equal stages.
 std::string layersText(const std::vector<int64_t> &layers);
 /// "bf16 with fp8 products and f32 gradients".

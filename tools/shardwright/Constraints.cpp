@@ -39,19 +39,29 @@ bool parseSchedule(const std::string &text, ScheduleKind &schedule) {
   return false;
 }
 
+bool parseStages(const std::string &text, std::vector<int64_t> &counts) {
+  counts.clear();
+  std::istringstream runs(text + ",");
+  for (std::string run; std::getline(runs, run, ',');) {
+    const size_t times = std::min(run.find('x'), run.size());
+    int64_t count = 0, stages = 1;
+    if (!parseInteger(run.substr(0, times), count) || count < 0 ||
+        (times < run.size() && !parseInteger(run.substr(times + 1), stages)) ||
+        stages < 1 ||
+        stages > maxDegree - static_cast<int64_t>(counts.size()))
+      return false;
+    counts.insert(counts.end(), static_cast<size_t>(stages), count);
+  }
+  return true;
+}
+
 bool parseRecompute(const std::string &text, Recompute &recompute,
                     std::vector<int64_t> &full) {
   full.clear();
   recompute = Recompute::Full;
-  if (text.rfind("full:", 0) == 0) {
-    std::istringstream numbers(text.substr(5) + ",");
-    for (std::string number; std::getline(numbers, number, ',');) {
-      full.push_back(0);
-      if (!parseInteger(number, full.back()) || full.back() < 0)
-        return false;
-    }
-    return full.size() > 1 || full.front() > 0;
-  }
+  if (text.rfind("full:", 0) == 0)
+    return parseStages(text.substr(5), full) &&
+           (full.size() > 1 || full.front() > 0);
   for (Recompute policy : {Recompute::None, Recompute::Selective, Recompute::Full})
     if (text == name(policy)) {
       recompute = policy;
@@ -181,8 +191,8 @@ public:
     kind = constraint;
     size_t equals = text.find('=');
     // The comma of a list of stages ends what is said of a field.
-    int64_t number = 0;
-    if (equals == std::string::npos && parseInteger(text, number) &&
+    std::vector<int64_t> stages;
+    if (equals == std::string::npos && parseStages(text, stages) &&
         before.rfind("recompute=full:", 0) == 0) {
       if (!hasList)
         complain(before + "," + text, "expected full:N or full:N-M, the least "

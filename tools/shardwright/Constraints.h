@@ -37,8 +37,11 @@ bool parseCpKind(const std::string &text, cost::CpKind &kind);
 
 /// Words of the command line for enums.
 bool parseSchedule(const std::string &text, cost::ScheduleKind &schedule);
-/// none, selective, full, full:N (N layers of every stage) or full:N,N,... (of
-/// each); `full` has these numbers.
+/// Numbers of one stage after the other, joined by commas; 8x3 is 8 of each of
+/// three.
+bool parseStages(const std::string &text, std::vector<int64_t> &counts);
+/// none, selective, full, full:N (N layers of every stage) or full: and what
+/// parseStages takes; `full` has these numbers.
 bool parseRecompute(const std::string &text, cost::Recompute &recompute,
                     std::vector<int64_t> &full);
 bool parseInteger(const std::string &text, int64_t &value);

@@ -65,7 +65,7 @@ void PlanFlags::add(CLI::App &command) {
   command
       .add_option("--recompute", recompute,
                   "none, selective, full, full:N (N layers of each stage) or "
-                  "full:N,N,... (of one after the other)")
+                  "full:N,N,... (of one after the other; 1x3: 1 of each of 3)")
       ->group("Plan");
   command
       .add_option("--schedule", schedule,
@@ -79,7 +79,7 @@ void PlanFlags::add(CLI::App &command) {
          "schedule has groups)");
   command
       .add_option("--layers", layers,
-                  "Layers of each stage, such as 8,8,8,6 (default even)")
+                  "Layers of each stage, such as 8,8,8,6 or 8x3,6 (default even)")
       ->group("Plan");
 }
 
@@ -93,22 +93,6 @@ bool PlanFlags::any() const {
 int64_t defaultGlobalBatch(int64_t gpus, int64_t sequence) {
   return checkedMul(gpus, std::max<int64_t>(1, 16384 / sequence));
 }
-
-namespace {
-
-bool parseLayers(const std::string &text, std::vector<int64_t> &layers) {
-  for (size_t start = 0; start <= text.size();) {
-    size_t comma = std::min(text.find(',', start), text.size());
-    int64_t count = 0;
-    if (!parseInteger(text.substr(start, comma - start), count) || count < 0)
-      return false;
-    layers.push_back(count);
-    start = comma + 1;
-  }
-  return true;
-}
-
-} // namespace
 
 bool planFromFlags(const PlanFlags &flags, const Program &program,
                    const Plan &base, int64_t gpus, int64_t clusterRanks,
@@ -199,9 +183,9 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
              std::to_string(candidate.full.size()));
   std::vector<int64_t> layers;
   if (!flags.layers.empty()) {
-    if (!parseLayers(flags.layers, layers))
+    if (!parseStages(flags.layers, layers))
       complain("--layers " + flags.layers +
-               ": expected numbers joined by commas, such as 8,8,8,6");
+               ": expected numbers joined by commas, such as 8,8,8,6 or 8x3,6");
     else if (static_cast<int64_t>(layers.size()) != stages)
       complain("--layers " + flags.layers + ": expected one number for each of "
                "the " + std::to_string(stages) + " stages, but got " +

@@ -45,7 +45,7 @@ Json parallelJson(const Program &program, const Plan &plan) {
           {"sequence", plan.sequence},
           {"schedule", name(plan.schedule)},
           {"microbatch_group", groupOf(plan)},
-          {"recompute", recomputeText(program, plan)},
+          {"recompute", recomputeRange(program, plan)},
           {"recompute_layers_per_stage", fullLayersOf(program, plan)},
           {"layers_per_stage", layersOf(program, plan)}};
 }

@@ -67,6 +67,18 @@ TEST_CASE("recomputation of a plan has a word") {
   CHECK(recomputeText(program, plan) == "full:2");
   CHECK(layersOf(program, plan) == std::vector<int64_t>{4, 3});
   CHECK(fullLayersOf(program, plan) == std::vector<int64_t>{2, 2});
+  CHECK(recomputeRange(program, plan) == "full:2");
+  // Stages that differ are told apart; a search takes the least and the most.
+  plan = planFor(program, 7, 1, 1);
+  plan.stages = stagesWith(program, {1, 1, 1, 1, 1, 1, 1}, Recompute::Full,
+                           {1, 0, 0, 0, 0, 0, 0});
+  CHECK(recomputeText(program, plan) == "full:1,0x6");
+  CHECK(recomputeRange(program, plan) == "full:0-1");
+  plan.stages = stagesWith(program, {2, 1, 1, 1, 1, 1}, Recompute::Full,
+                           {2, 1, 1, 0, 0, 0});
+  CHECK(recomputeText(program, plan) == "full:2,1x2,0x3");
+  CHECK(recomputeRange(program, plan) == "full:0-2");
+  plan.stages = evenStages(program, 2, Recompute::Full, 2);
   plan.stages[1] = evenStages(program, 2, Recompute::Selective)[1];
   CHECK(recomputeText(program, plan) == "mixed");
 }
