@@ -65,7 +65,7 @@ public:
                     (1 + 1e-12));
       std::unique_ptr<Estimator> own;
       SearchResult result = search(estimatorOf(i, own), options);
-      merge(choice, objective, i, result, top);
+      merge(choice, objective, i, result, options);
       // Once stopped, the searches left end at once, with a bound on what they
       // would have found.
       choice.searched[i] = std::move(result);
@@ -114,7 +114,7 @@ private:
   }
 
   void merge(Choice &choice, Objective objective, size_t i,
-             const SearchResult &result, int64_t top) const {
+             const SearchResult &result, const SearchOptions &options) const {
     SearchCounters &sum = choice.counters;
     sum.considered += result.counters.considered;
     sum.pruned += result.counters.pruned;
@@ -130,7 +130,7 @@ private:
                                          scaleOf(questions[i], objective));
     }
     for (const RankedPlan &plan : result.plans)
-      choice.plans.push_back({plan, i});
+      choice.plans.push_back({plan, i, options.memoryLimit});
     std::sort(choice.plans.begin(), choice.plans.end(),
               [&](const ChosenPlan &a, const ChosenPlan &b) {
                 const double left = valueOf(a, objective);
@@ -141,8 +141,8 @@ private:
                   return a.ranked.memory < b.ranked.memory;
                 return a.ranked.text < b.ranked.text;
               });
-    if (static_cast<int64_t>(choice.plans.size()) > top)
-      choice.plans.resize(static_cast<size_t>(top));
+    if (static_cast<int64_t>(choice.plans.size()) > options.top)
+      choice.plans.resize(static_cast<size_t>(options.top));
   }
 
   const std::vector<SizedQuestion> &questions;
@@ -227,7 +227,8 @@ Front paretoFront(const std::vector<SizedQuestion> &questions, Objective first,
     book(choice);
     front.considered += choice.counters.considered;
     if (!choice.plans.empty())
-      fastest.push_back({choice.plans.front().ranked, i});
+      fastest.push_back({choice.plans.front().ranked, i,
+                         choice.plans.front().memoryLimit});
   }
   const auto value = [&](const ChosenPlan &plan, Objective objective) {
     return plan.value(objective, questions[plan.question]);

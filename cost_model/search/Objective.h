@@ -38,6 +38,9 @@ struct SizedQuestion {
 struct ChosenPlan {
   RankedPlan ranked;
   size_t question = 0; ///< whose plan it is
+  /// Below which it was searched for. Where that decides how many layers
+  /// recompute (FullRule), it is the answer to no other limit.
+  Bytes memoryLimit = Bytes(0);
   double value(Objective objective, const SizedQuestion &of) const;
 };
 

@@ -58,7 +58,8 @@ Json answerJson(const Question &question, const SearchAnswer &found,
   const bool sizes = found.sizes.size() > 1;
   const double tied = tiedFactor(question);
   Json plans = Json::array();
-  for (const RankedPlan &ranked : found.result.plans) {
+  for (const ChosenPlan &chosen : found.plans) {
+    const RankedPlan &ranked = chosen.ranked;
     Json entry = Json::object();
     if (sizes)
       entry = {{"gpus", ranked.plan.ranks()},
@@ -67,6 +68,7 @@ Json answerJson(const Question &question, const SearchAnswer &found,
     entry.update(intervalJson(
         intervalOf(program, question.cluster.hardware, question.profile,
                    ranked.plan, ranked.estimate)));
+    entry["searched_below_bytes"] = chosen.memoryLimit.count();
     entry["tied_with_best"] =
         areTied(found.result.plans.front(), ranked, tied);
     plans.push_back(std::move(entry));

@@ -112,7 +112,10 @@ std::string frontText(const Question &question, const SearchAnswer &answer,
          (asked.front.proven
               ? " plans that no other beats in both"
               : " found; stopped before it was complete") +
-         "\n" + table.text();
+         "\n" + table.text() +
+         "each is the best below a limit of its own, which decides what "
+         "recomputes: --fix and --memory-limit with that\n(--json: "
+         "searched_below_bytes) give it again\n";
 }
 
 Json frontJson(const Question &question, const SearchAnswer &answer,
@@ -126,6 +129,7 @@ Json frontJson(const Question &question, const SearchAnswer &answer,
     entry.update(pricedPlanJson(question.model.program, plan.ranked.plan,
                                 plan.ranked.estimate,
                                 answer.options.memoryLimit));
+    entry["searched_below_bytes"] = plan.memoryLimit.count();
     plans.push_back(std::move(entry));
   }
   return {{"objectives", {name(asked.first), name(asked.second)}},
@@ -159,7 +163,7 @@ std::vector<LeanPlan> leanPlans(const SearchAnswer &answer) {
     const SearchResult found = search(*estimator, options);
     if (found.plans.empty() || !found.counters.proven)
       break;
-    result.push_back({share, found.plans.front()});
+    result.push_back({share, options.memoryLimit, found.plans.front()});
     last = &result.back().plan;
   }
   return result;
@@ -196,6 +200,7 @@ Json leanJson(const Question &question, const SearchAnswer &answer,
     entry.update(pricedPlanJson(question.model.program, lean.plan.plan,
                                 lean.plan.estimate,
                                 answer.options.memoryLimit));
+    entry["searched_below_bytes"] = lean.limit.count();
     list.push_back(std::move(entry));
   }
   return list;

@@ -27,6 +27,7 @@ Json frontJson(const Question &question, const SearchAnswer &answer,
 /// would take as long again as the search itself.
 struct LeanPlan {
   double share;
+  cost::Bytes limit; ///< that share
   cost::RankedPlan plan;
 };
 std::vector<LeanPlan> leanPlans(const SearchAnswer &answer);

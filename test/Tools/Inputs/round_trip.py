@@ -1,6 +1,7 @@
 """round_trip.py MODELS: what `plan --json` prints of a plan goes back into --fix,
 each field alone and all together, and gives the same plan; the few that are no
-fields of a plan say what asks for them."""
+fields of a plan say what asks for them. Rows of fronts want the limit, too, that they
+were searched below."""
 import json
 import subprocess
 import sys
@@ -37,13 +38,17 @@ def text(value):
         else str(value)
 
 
+def fixes_of(found):
+    return [f"{key}={text(value)}" for key, value in found.items()
+            if key not in elsewhere]
+
+
 for name, question in questions.items():
     first = plan(question)
     assert first.returncode == 0, (name, first.stderr)
     found = json.loads(first.stdout)["plans"][0]["parallel"]
-    fields = {key: value for key, value in found.items() if key not in elsewhere}
-    assert len(fields) >= 14, fields
-    fixes = [f"{key}={text(value)}" for key, value in fields.items()]
+    fixes = fixes_of(found)
+    assert len(fixes) >= 14, fixes
     for flags in [["--fix", fix] for fix in fixes] + [["--fix", ",".join(fixes)]]:
         again = plan(question, *flags)
         assert again.returncode == 0, (name, flags, again.stderr)
@@ -53,3 +58,21 @@ for name, question in questions.items():
 for key in elsewhere:
     said = plan(questions["one stage"], "--fix", f"{key}={text(found[key])}")
     assert said.returncode == 5 and " says that" in said.stderr, said.stderr
+
+# Of a front, and of the plans in a part of the memory: under the limit of the
+# question another number of layers may recompute.
+question = ["llama-3-8b", "--gpus", "8", "--global-batch", "16"]
+shape = ["--fix", "pp=4,tp=1,cp=1", "--max", "microbatch=2"]
+answer = json.loads(plan(question, *shape, "--pareto", "time,memory").stdout)
+lean = json.loads(plan(question, *shape).stdout)["lean"]
+rows = answer["front"]["plans"] + lean
+assert len(rows) > 5 and lean
+others = 0
+for row in rows:
+    fixed = ["--fix", ",".join(fixes_of(row["parallel"]))]
+    again = plan(question, *fixed, "--memory-limit", str(row["searched_below_bytes"]))
+    assert again.returncode == 0, (row, again.stderr)
+    assert json.loads(again.stdout)["plans"][0]["parallel"] == row["parallel"], row
+    without = json.loads(plan(question, *fixed).stdout)["plans"]
+    others += without[0]["parallel"] != row["parallel"]
+assert others, "no test: the limit of the question does for all"
