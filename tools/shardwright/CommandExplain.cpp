@@ -15,7 +15,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <ostream>
 
 namespace shardwright::tools {
@@ -37,6 +39,21 @@ struct Priced {
   std::string name;
   Plan plan;
   Estimate estimate;
+};
+
+/// The answer to one --why-not: a plan, or why there is none.
+struct WhyNot {
+  std::string asked; ///< "tp=4,pp=2"
+  SearchFlags search;
+  std::optional<Priced> best;
+  Failure none; ///< empty with a plan, or if the search was stopped
+  bool refused() const { return !none.messages.empty(); }
+};
+
+/// What was answered beside the plan.
+struct Answers {
+  std::vector<Priced> plans; ///< the plan, then those that it is compared with
+  std::vector<WhyNot> whyNot;
 };
 
 LayoutRank rankOf(const SearchAnswer &found, const Priced &own) {
@@ -71,10 +88,18 @@ void printChanges(const Question &question, const Priced &own,
         << " has no work for more data ranks\n\n";
 }
 
+void printNone(const Failure &none, std::ostream &out) {
+  for (const std::string &text : none.messages)
+    out << text << "\n";
+  for (const std::string &text : none.notes)
+    out << text << "\n";
+  out << "\n";
+}
+
 void print(const Question &question, const SearchAnswer &found,
-           const std::vector<Priced> &plans, bool withTurns,
-           std::ostream &out) {
+           const Answers &answers, bool withTurns, std::ostream &out) {
   const Program &program = question.model.program;
+  const std::vector<Priced> &plans = answers.plans;
   const Priced &own = plans.front();
   size_t stage = 0;
   const Bytes memory = fullestStage(own.estimate, stage);
@@ -100,14 +125,8 @@ void print(const Question &question, const SearchAnswer &found,
   out << "\n";
   if (!fits)
     printChanges(question, own, out);
-  if (found.result.plans.empty()) {
-    const Failure none = whyNothing(question, found);
-    for (const std::string &text : none.messages)
-      out << text << "\n";
-    for (const std::string &text : none.notes)
-      out << text << "\n";
-    out << "\n";
-  }
+  if (found.result.plans.empty())
+    printNone(whyNothing(question, found), out);
   for (size_t i = 1; i < plans.size(); ++i) {
     const Priced &other = plans[i];
     const std::string fields =
@@ -121,6 +140,11 @@ void print(const Question &question, const SearchAnswer &found,
           << termsTable(own.estimate, other.estimate, own.name, other.name)
           << "\n";
   }
+  for (const WhyNot &one : answers.whyNot)
+    if (one.refused()) {
+      out << "no plan with " << one.asked << "\n";
+      printNone(one.none, out);
+    }
   if (found.result.plans.empty())
     return;
   out << sensitivityText(question,
@@ -130,8 +154,24 @@ void print(const Question &question, const SearchAnswer &found,
     out << "\n" << turnsText(question, turns(question, found, own.plan));
 }
 
+Json whyNotJson(const std::vector<WhyNot> &all) {
+  Json list = Json::array();
+  for (const WhyNot &one : all) {
+    Json entry = {{"asked", one.asked}};
+    if (one.best)
+      entry["plan"] = one.best->name;
+    for (const std::string &text : one.none.messages)
+      entry["why_none"].push_back(text);
+    for (const std::string &text : one.none.notes)
+      entry["why_none"].push_back(text);
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 Json toJson(const Question &question, const SearchAnswer &found,
-            const std::vector<Priced> &plans, bool withTurns) {
+            const Answers &answers, bool withTurns) {
+  const std::vector<Priced> &plans = answers.plans;
   Json all = Json::array();
   for (const Priced &priced : plans) {
     Json entry = {{"name", priced.name}};
@@ -151,6 +191,7 @@ Json toJson(const Question &question, const SearchAnswer &found,
   Json answer = {{"plans", all},
                  {"changes_that_fit", fitting},
                  {"changes_that_do_not_fit", others},
+                 {"why_not", whyNotJson(answers.whyNot)},
                  {"sensitivity", Json::array()}};
   if (found.result.plans.empty())
     return answer;
@@ -187,6 +228,40 @@ bool readOther(const ExplainOptions &options, const Question &question,
                     "; `shardwright diff` compares others");
 }
 
+/// Every --why-not as a question of its own. What no plan can be asked for is no
+/// answer (false); what contradicts the other constraints is one.
+bool readWhyNot(const ExplainOptions &options, std::vector<WhyNot> &all,
+                Failure &failure) {
+  for (const std::string &text : options.whyNot) {
+    ConstraintTexts alone;
+    alone.whyNot = {text};
+    Ranges ignored;
+    parseConstraints(alone, ignored, failure);
+    WhyNot one{text, options.search, {}, {}};
+    one.search.constraints.whyNot = {text};
+    parseConstraints(one.search.constraints, ignored, one.none);
+    all.push_back(std::move(one));
+  }
+  return failure.messages.empty();
+}
+
+/// If every --why-not was refused, all that was said of them.
+bool anyAnswered(const std::vector<WhyNot> &all, Failure &failure) {
+  if (all.empty() || std::any_of(all.begin(), all.end(), [](const WhyNot &one) {
+        return !one.refused();
+      }))
+    return true;
+  failure = all.front().none;
+  for (size_t i = 1; i < all.size(); ++i) {
+    const Failure &none = all[i].none;
+    failure.messages.insert(failure.messages.end(), none.messages.begin(),
+                            none.messages.end());
+    failure.notes.insert(failure.notes.end(), none.notes.begin(),
+                         none.notes.end());
+  }
+  return false;
+}
+
 ExitCode runExplain(ExplainOptions options, Streams streams) {
   Failure failure;
   Question question;
@@ -199,11 +274,12 @@ ExitCode runExplain(ExplainOptions options, Streams streams) {
   options.search.top = 1;
 
   // All that may be refused comes before the first search.
-  SearchFlags narrowed = options.search;
-  narrowed.constraints.whyNot = options.whyNot;
+  Answers answers;
   Ranges ignored;
   Plan other;
-  if (!parseConstraints(narrowed.constraints, ignored, failure) ||
+  if (!parseConstraints(options.search.constraints, ignored, failure) ||
+      !readWhyNot(options, answers.whyNot, failure) ||
+      !anyAnswered(answers.whyNot, failure) ||
       (!options.against.empty() &&
        !readOther(options, question, plan, other, failure)))
     return report(failure, streams.err);
@@ -220,7 +296,8 @@ ExitCode runExplain(ExplainOptions options, Streams streams) {
                   estimate(question.model.program, question.cluster.hardware,
                            question.profile, of)};
   };
-  std::vector<Priced> plans = {priced("the plan", plan)};
+  std::vector<Priced> &plans = answers.plans;
+  plans.push_back(priced("the plan", plan));
   if (!options.against.empty()) {
     plans.push_back(priced("the other", other));
   } else if (options.whyNot.empty() && !found.result.plans.empty()) {
@@ -228,24 +305,27 @@ ExitCode runExplain(ExplainOptions options, Streams streams) {
                                                         : "the best found",
                            found.result.plans[0].plan));
   }
-  if (!options.whyNot.empty()) {
+  for (WhyNot &one : answers.whyNot) {
     SearchAnswer those;
-    if (!answer(question, options.question, narrowed, streams, those, failure))
-      return report(failure, streams.err);
-    if (!those.result.plans.empty()) {
-      plans.push_back(priced(those.result.counters.proven
-                                 ? "the best of those"
-                                 : "the best found of those",
-                             those.result.plans[0].plan));
-    } else if (those.result.counters.proven) {
-      failure = whyNothing(question, those);
-      return report(failure, streams.err);
-    } // else it was said that it was stopped: the rest is not lost with it
+    if (one.refused() || !answer(question, options.question, one.search,
+                                 streams, those, one.none))
+      continue;
+    const bool proven = those.result.counters.proven;
+    if (!those.result.plans.empty())
+      plans.push_back(one.best.emplace(
+          priced((proven ? "the best with " : "the best found with ") +
+                     one.asked,
+                 those.result.plans[0].plan)));
+    else if (proven)
+      one.none = whyNothing(question, those);
+    // else it was said that it was stopped: the rest is not lost with it
   }
+  if (!anyAnswered(answers.whyNot, failure))
+    return report(failure, streams.err);
   if (options.json)
-    streams.out << toJson(question, found, plans, options.turns).dump(2) << "\n";
+    streams.out << toJson(question, found, answers, options.turns).dump(2) << "\n";
   else
-    print(question, found, plans, options.turns, streams.out);
+    print(question, found, answers, options.turns, streams.out);
   return ExitCode::Done;
 }
 
@@ -264,7 +344,7 @@ void addExplain(CLI::App &app, Streams streams, ExitCode &exitCode) {
                       "Plan file to compare with (default: the best plan)");
   command->add_option("--why-not", options->whyNot,
                       "Compare with the best plan that has these fields: "
-                      "tp=4,pp=2 (repeatable)");
+                      "tp=4,pp=2 (repeatable: each asks for a plan of its own)");
   command->add_flag("--turns", options->turns,
                     "Say also how far each number of the machine may move "
                     "before another layout is best (up to 8 times; many "
@@ -278,7 +358,11 @@ void addExplain(CLI::App &app, Streams streams, ExitCode &exitCode) {
       "For a plan that does not fit it lists the least change of each kind "
       "that makes it fit,\nand several at once where that is faster, each with "
       "its price; then what 10 % of each number of "
-      "the machine do to the plan, and whether\nanother layout is best then.");
+      "the machine do to the plan, and whether\nanother layout is best then.\n"
+      "\n"
+      "Where no plan has what a --why-not asks for it says why, and answers the "
+      "others: only\nif all are refused nothing is printed, and it exits as "
+      "`plan` does with the same --fix.");
   command->callback([=, &exitCode] {
     exitCode = runExplain(*options, streams);
   });
