@@ -126,6 +126,11 @@ struct ScheduleFacts {
 ScheduleFacts scheduleFacts(ScheduleKind kind, int64_t stages,
                             int64_t microbatches, int64_t chunks,
                             int64_t group = 0);
+/// As many microbatches as show all that a rank can hold: warm-up is over after
+/// fewer than 2 pp, and then the order repeats. In groups it is over within two,
+/// what is in flight spans three at most, and the last is as large as it is.
+int64_t fillingMicrobatches(ScheduleKind kind, int64_t stages,
+                            int64_t microbatches, int64_t group);
 
 /// Simulates rendezvous without buffering and slot life with code of its own:
 /// every F, B and W exactly once per chunk and microbatch, in dependency order;

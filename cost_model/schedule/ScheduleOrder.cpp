@@ -289,11 +289,6 @@ int64_t slotCount(ScheduleKind kind, int64_t stages, int64_t microbatches,
   return microbatches;
 }
 
-namespace {
-
-/// As many microbatches as show all that a rank can hold: warm-up is over after
-/// fewer than 2 pp, and then the order repeats. In groups it is over within two,
-/// what is in flight spans three at most, and the last is as large as it is.
 int64_t fillingMicrobatches(ScheduleKind kind, int64_t stages,
                             int64_t microbatches, int64_t group) {
   if (kind == ScheduleKind::GPipe)
@@ -304,6 +299,8 @@ int64_t fillingMicrobatches(ScheduleKind kind, int64_t stages,
       kind == ScheduleKind::Interleaved ? microbatches % group : 0;
   return std::min(microbatches, 4 * group + last);
 }
+
+namespace {
 
 bool covers(const InFlight &a, const InFlight &b) {
   for (size_t chunk = 0; chunk < a.saved.size(); ++chunk)

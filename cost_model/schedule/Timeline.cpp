@@ -224,6 +224,17 @@ const Schedule &ScheduleCache::get(ScheduleKind kind, int64_t stages,
   return found->second;
 }
 
+const ScheduleFacts &ScheduleCache::facts(ScheduleKind kind, int64_t stages,
+                                          int64_t chunks, int64_t microbatches,
+                                          int64_t group) {
+  microbatches = fillingMicrobatches(kind, stages, microbatches, group);
+  const auto [entry, inserted] = known.try_emplace(
+      {static_cast<int64_t>(kind), stages, chunks, microbatches, group});
+  if (inserted)
+    entry->second = scheduleFacts(kind, stages, microbatches, chunks, group);
+  return entry->second;
+}
+
 Timeline runPipeline(ScheduleKind kind, int64_t microbatches,
                      const PipelineTimes &times, ScheduleCache *cache) {
   ScheduleCache own;

@@ -52,14 +52,19 @@ struct Timeline {
 /// overlapTransfers holds the sender.
 Timeline runSchedule(const Schedule &schedule, const PipelineTimes &times);
 
-/// Remembers schedules, as runSchedule wants them; not for several threads at once.
+/// Remembers schedules, as runSchedule wants them, and what memory depends on of
+/// them; not for several threads at once.
 class ScheduleCache {
 public:
   const Schedule &get(ScheduleKind kind, int64_t stages, int64_t chunks,
                       int64_t microbatches, int64_t group = 0);
+  /// scheduleFacts of the same.
+  const ScheduleFacts &facts(ScheduleKind kind, int64_t stages, int64_t chunks,
+                             int64_t microbatches, int64_t group);
 
 private:
   std::map<std::array<int64_t, 5>, Schedule> schedules;
+  std::map<std::array<int64_t, 5>, ScheduleFacts> known;
 };
 
 /// The same as runSchedule of a schedule of so many microbatches, but run only

@@ -35,54 +35,62 @@ int64_t stageCount(const Candidate &candidate) {
   return stageCount(candidate.schedule, candidate.pp, candidate.chunks);
 }
 
-std::vector<int64_t> layersPerStage(const Candidate &candidate,
-                                    int64_t layers) {
-  const int64_t pp = stageCount(candidate);
-  std::vector<int64_t> counts(pp);
-  if (pp == 1) {
-    counts[0] = layers;
-    return counts;
-  }
-  if (candidate.firstLayers == 0) {
-    // Interior stages take the remainder first: the ends also hold the
-    // embedding and the head.
-    for (int64_t stage = 0; stage < pp; ++stage)
-      counts[stage] = layers / pp;
-    int64_t rest = layers % pp;
-    for (int64_t stage = 1; stage + 1 < pp && rest > 0; ++stage, --rest)
-      ++counts[stage];
-    if (rest > 0)
-      ++counts[0];
-    return counts;
-  }
-  counts.front() = candidate.firstLayers;
-  counts.back() = candidate.lastLayers;
-  const int64_t interior = pp - 2;
-  const int64_t left = layers - candidate.firstLayers - candidate.lastLayers;
-  for (int64_t i = 0; i < interior; ++i)
-    counts[i + 1] = left / interior + (i < left % interior ? 1 : 0);
+std::vector<int64_t> evenSplit(int64_t layers, int64_t stages) {
+  std::vector<int64_t> counts(static_cast<size_t>(stages), layers / stages);
+  int64_t rest = layers % stages;
+  for (int64_t stage = 1; stage + 1 < stages && rest > 0; ++stage, --rest)
+    ++counts[static_cast<size_t>(stage)];
+  if (rest > 0)
+    ++counts[0];
   return counts;
 }
 
-std::vector<Split> splits(int64_t layers, int64_t pp, const Ranges &ranges) {
+StageStarts::StageStarts(const Candidate &c, int64_t layers)
+    : stages(stageCount(c)), layers(layers), first(c.firstLayers),
+      last(c.lastLayers) {
+  if (stages > 2) {
+    each = (layers - first - last) / (stages - 2);
+    longer = (layers - first - last) % (stages - 2);
+  }
+}
+
+std::vector<int64_t> layersPerStage(const Candidate &candidate,
+                                    int64_t layers) {
+  const int64_t stages = stageCount(candidate);
+  if (stages == 1)
+    return {layers};
+  if (candidate.firstLayers == 0)
+    return evenSplit(layers, stages);
+  const StageStarts starts(candidate, layers);
+  std::vector<int64_t> counts;
+  for (int64_t stage = 0; stage < stages; ++stage)
+    counts.push_back(starts.count(stage));
+  return counts;
+}
+
+bool holdsBothEnds(const Candidate &c) {
+  return stageAt(c.schedule, c.pp, {0, c.chunks - 1}) == stageCount(c) - 1;
+}
+
+std::vector<Split> splits(int64_t layers, int64_t stages, const Ranges &ranges) {
   std::vector<Split> result;
   const Range &firstRange = ranges[static_cast<int>(Field::FirstLayers)];
   const Range &lastRange = ranges[static_cast<int>(Field::LastLayers)];
-  if (pp > layers)
+  if (stages > layers)
     return result;
   auto add = [&](int64_t first, int64_t last) {
     if (!firstRange.contains(first) || !lastRange.contains(last))
       return;
     int64_t largest = std::max(first, last);
-    if (pp > 2)
-      largest = std::max(largest, ceilDiv(layers - first - last, pp - 2));
+    if (stages > 2)
+      largest = std::max(largest, ceilDiv(layers - first - last, stages - 2));
     result.push_back({first, last, largest});
   };
-  if (pp == 1) {
+  if (stages == 1) {
     add(layers, layers);
     return result;
   }
-  const int64_t interior = pp - 2;
+  const int64_t interior = stages - 2;
   for (int64_t first = 1; first + interior + 1 <= layers; ++first) {
     if (interior == 0) {
       add(first, layers - first);
@@ -92,6 +100,13 @@ std::vector<Split> splits(int64_t layers, int64_t pp, const Ranges &ranges) {
       add(first, last);
   }
   return result;
+}
+
+Candidate withSplit(const Candidate &policy, const Split &split) {
+  Candidate candidate = policy;
+  candidate.firstLayers = split.first;
+  candidate.lastLayers = split.last;
+  return candidate;
 }
 
 bool FullRule::allows(int64_t n, int64_t count) const {

@@ -42,10 +42,8 @@ struct Candidate {
   /// recompute, the first ones; empty for all of all. Of a part they are as few
   /// as FullRule leaves, none of any stage included.
   std::vector<int64_t> full = {};
-  /// Of the first stage. Where a rank runs several the layers are split evenly
-  /// over all of them, and firstLayers and lastLayers are 0.
-  int64_t firstLayers = 0;
-  int64_t lastLayers = 0;  ///< of the last stage; with pp = 1 equal to the first
+  int64_t firstLayers = 0; ///< of the first of stageCount
+  int64_t lastLayers = 0;  ///< of the last; of the only stage, the same
   auto operator<=>(const Candidate &) const = default;
 };
 
@@ -111,18 +109,43 @@ struct FullRule {
 /// Entries that the plan of `candidate` has in Plan::stages.
 int64_t stageCount(const Candidate &candidate);
 
+/// As even as can be, interior stages taking one more first: the ends also hold
+/// the embedding and the head.
+std::vector<int64_t> evenSplit(int64_t layers, int64_t stages);
+
+/// Where the layers of each stage begin, of a candidate with several stages.
+struct StageStarts {
+  StageStarts(const Candidate &candidate, int64_t layers);
+  int64_t stages, layers, first, last;
+  int64_t each = 0;   ///< of an interior stage
+  int64_t longer = 0; ///< stages 1 .. `longer` have one more
+  /// Layers before those of `stage`, 0 .. stages.
+  int64_t of(int64_t stage) const {
+    if (stage == 0)
+      return 0;
+    if (stage + 1 >= stages)
+      return stage + 1 == stages ? layers - last : layers;
+    return first + (stage - 1) * each + std::min(stage - 1, longer);
+  }
+  int64_t count(int64_t stage) const { return of(stage + 1) - of(stage); }
+};
+
 /// Layers of each stage; sums to `layers`. With fewer layers than stages, or
 /// firstLayers = 0, the even split.
 std::vector<int64_t> layersPerStage(const Candidate &candidate, int64_t layers);
 
-/// Splits of `layers` over `pp` stages with at least one layer each: all
-/// (first, last) allowed by `ranges`, ascending. Empty if pp > layers.
+/// Whether one rank has the first and the last of several stages.
+bool holdsBothEnds(const Candidate &candidate);
+
+/// Splits of `layers` over `stages` stages with at least one layer each: all
+/// (first, last) allowed by `ranges`, ascending. Empty if stages > layers.
 struct Split {
   int64_t first, last;
   int64_t largest; ///< layers of the largest stage
   bool operator==(const Split &) const = default;
 };
-std::vector<Split> splits(int64_t layers, int64_t pp, const Ranges &ranges);
+std::vector<Split> splits(int64_t layers, int64_t stages, const Ranges &ranges);
+Candidate withSplit(const Candidate &policy, const Split &split);
 
 /// Stages with `counts` layers each, the embedding before the first and the
 /// head after the last. Under Full, unless `full` is empty, the first full[i]

@@ -98,10 +98,7 @@ std::optional<Candidate> Descent::even(const Part &policy) const {
       });
   if (found == splits.end() || !mayFit(policy))
     return std::nullopt;
-  Candidate leaf = policy.candidate;
-  leaf.firstLayers = found->first;
-  leaf.lastLayers = found->last;
-  return estimator.settle(leaf, rule);
+  return estimator.settle(withSplit(policy.candidate, *found), rule);
 }
 
 std::optional<Descent::Found> Descent::thrifty(const Candidate &batch) const {
@@ -126,7 +123,8 @@ void Descent::improve(Found &found) const {
   for (const Part &state : family.children({found.batch, Depth::Batch}))
     if (mayFit(state))
       states.emplace_back(
-          estimator.lowerBound(state.candidate, Depth::State, rule).count(),
+          estimator.lowerBound(state.candidate, Depth::State, rule, unlimitedTime)
+              .count(),
           state.candidate);
   std::sort(states.begin(), states.end());
   if (states.size() > kStates)

@@ -246,12 +246,8 @@ std::vector<Part> Family::children(const Part &parent) const {
   case Depth::Batch: add(states(parent.candidate), Depth::State); break;
   case Depth::State: return policies(parent.candidate);
   case Depth::Policy:
-    for (const Split &split : shape(parent.candidate).splits) {
-      Candidate candidate = parent.candidate;
-      candidate.firstLayers = split.first;
-      candidate.lastLayers = split.last;
-      result.push_back({candidate, Depth::Complete});
-    }
+    for (const Split &split : shape(parent.candidate).splits)
+      result.push_back({withSplit(parent.candidate, split), Depth::Complete});
     break;
   case Depth::Complete: break;
   }
@@ -289,16 +285,11 @@ int64_t Family::leaves(const Part &part) const {
 
 Family::Shape &Family::shape(const Candidate &c) const {
   const int64_t stages = stageCount(c);
-  const bool even = c.chunks > 1;
-  auto [entry, inserted] = shapes.try_emplace({stages, even});
-  Shape &shape = entry->second;
-  if (!inserted)
-    return shape;
-  if (!even)
-    shape.splits = cost::splits(options.layers, stages, options.ranges);
-  else if (allows(Field::FirstLayers, 0) && allows(Field::LastLayers, 0))
-    shape.splits = {{0, 0, ceilDiv(options.layers, stages)}};
-  return shape;
+  const auto [entry, inserted] = shapes.try_emplace(stages);
+  if (inserted)
+    entry->second.splits =
+        cost::splits(options.layers, stages, options.ranges);
+  return entry->second;
 }
 
 FullRule fullRule(const SearchOptions &options) {

@@ -45,7 +45,7 @@ public:
   }
 
 private:
-  /// What the splits of one pipeline depth have in common.
+  /// What all candidates with as many stages have in common.
   struct Shape {
     std::vector<Split> splits;
     int64_t leaves = -1; ///< of a state
@@ -59,8 +59,7 @@ private:
   std::vector<Part> policies(const Candidate &state) const;
 
   const SearchOptions &options;
-  /// By number of stages and whether the split is even.
-  mutable std::map<std::pair<int64_t, bool>, Shape> shapes;
+  mutable std::map<int64_t, Shape> shapes; ///< by number of stages
   /// Leaves under Depth::Batch, by what of a candidate they depend on.
   mutable std::map<std::array<int64_t, 5>, int64_t> leavesOfBatch;
 };

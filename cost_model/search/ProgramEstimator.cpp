@@ -159,12 +159,8 @@ public:
   }
 
   const ScheduleFacts &scheduleOf(const Plan &plan) {
-    auto [entry, inserted] = facts.try_emplace(
-        {static_cast<int64_t>(plan.schedule), plan.pp, plan.microbatches(),
-         plan.chunks, plan.group});
-    if (inserted)
-      entry->second = scheduleFacts(plan);
-    return entry->second;
+    return cache.schedules.facts(plan.schedule, plan.pp, plan.chunks,
+                                 plan.microbatches(), plan.group);
   }
 
   const Framework framework;
@@ -180,7 +176,6 @@ public:
   EstimateCache cache;
   StageBounds bounds;
   std::unique_ptr<Site> current;
-  std::map<std::array<int64_t, 5>, ScheduleFacts> facts;
 };
 
 ProgramEstimator::ProgramEstimator(const Program &program,
@@ -382,8 +377,9 @@ Estimate ProgramEstimator::estimate(const Candidate &candidate) const {
 }
 
 Seconds ProgramEstimator::lowerBound(const Candidate &candidate, Depth depth,
-                                     const FullRule &rule) const {
-  return Seconds(state->bounds.time(candidate, depth, rule));
+                                     const FullRule &rule,
+                                     Seconds enough) const {
+  return Seconds(state->bounds.time(candidate, depth, rule, enough.count()));
 }
 
 Seconds ProgramEstimator::roughBound(const Candidate &candidate,
@@ -391,9 +387,14 @@ Seconds ProgramEstimator::roughBound(const Candidate &candidate,
   return Seconds(state->bounds.roughTime(candidate, rough));
 }
 
-SplitBox ProgramEstimator::box(const Candidate &candidate, Seconds atMost,
-                               const FullRule &rule) const {
-  return state->bounds.box(candidate, atMost.count(), rule);
+/// Most splits are outside of what the time lets stages hold.
+std::vector<BoundedSplit>
+ProgramEstimator::within(const Candidate &policy,
+                         const std::vector<Split> &splits, const FullRule &rule,
+                         Seconds atMost) const {
+  return Estimator::within(
+      policy, state->bounds.within(policy, splits, atMost.count(), rule), rule,
+      atMost);
 }
 
 bool ProgramEstimator::mayFit(const Candidate &candidate, Depth depth,

@@ -52,10 +52,13 @@ public:
   Seconds time(const Candidate &candidate) const override;
   Estimate estimate(const Candidate &candidate) const override;
   Seconds lowerBound(const Candidate &candidate, Depth depth,
-                     const FullRule &rule = {}) const override;
+                     const FullRule &rule = {},
+                     Seconds enough = unlimitedTime) const override;
   Seconds roughBound(const Candidate &candidate, Rough rough) const override;
-  SplitBox box(const Candidate &candidate, Seconds atMost,
-               const FullRule &rule) const override;
+  std::vector<BoundedSplit> within(const Candidate &policy,
+                                   const std::vector<Split> &splits,
+                                   const FullRule &rule,
+                                   Seconds atMost) const override;
   std::unique_ptr<Estimator> another() const override;
   bool mayFit(const Candidate &candidate, Depth depth,
               Bytes limit) const override;

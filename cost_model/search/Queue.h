@@ -17,8 +17,10 @@ struct Node {
   /// Roots wait under rough bounds first; under Experts a batch stands for those
   /// of all meshes of its group.
   std::optional<Rough> rough = std::nullopt;
-  /// Of a policy: how many of its splits were looked at, all whose own bound is
-  /// less than settledBelow.
+  /// Of a policy: whether its own bound is known, and not its state's alone.
+  bool bounded = true;
+  /// How many of its splits were looked at, all whose own bound is less than
+  /// settledBelow.
   int64_t settled = 0;
   double settledBelow = 0;
   int64_t leaves = 0; ///< of a group: complete candidates under it

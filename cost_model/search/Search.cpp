@@ -210,7 +210,8 @@ private:
     // No kernel is faster than the arithmetic peak, whatever the mesh.
     double least = std::numeric_limits<double>::infinity();
     if ((!aside.empty() || meshes.uncounted() > 0) && meshes.size() > 0)
-      least = estimator.lowerBound(meshes[0].mesh, Depth::Mesh, {}).count() *
+      least = estimator.lowerBound(meshes[0].mesh, Depth::Mesh, {}, unlimitedTime)
+                  .count() *
               (1 - roundingSlack);
     if (!queue.empty())
       least = std::min(least, queue.top().bound);
@@ -343,6 +344,19 @@ private:
 };
 
 } // namespace
+
+std::vector<BoundedSplit> Estimator::within(const Candidate &policy,
+                                            const std::vector<Split> &splits,
+                                            const FullRule &rule,
+                                            Seconds atMost) const {
+  std::vector<BoundedSplit> result;
+  for (const Split &split : splits)
+    if (const Seconds bound = lowerBound(withSplit(policy, split),
+                                         Depth::Complete, rule, atMost);
+        bound <= atMost)
+      result.push_back({split, bound});
+  return result;
+}
 
 SearchResult search(const Estimator &estimator, const SearchOptions &options) {
   return BranchAndBound(estimator, options).run();

@@ -14,6 +14,7 @@
 #include "cost_model/search/StageBounds.h"
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,15 @@
 namespace shardwright::cost {
 
 /// All that the search knows of a model on a machine.
+inline constexpr Seconds
+    unlimitedTime(std::numeric_limits<double>::infinity());
+
+/// A split, and what no point with it beats.
+struct BoundedSplit {
+  Split split;
+  Seconds bound;
+};
+
 class Estimator {
 public:
   virtual ~Estimator() = default;
@@ -45,21 +55,24 @@ public:
   virtual Seconds time(const Candidate &candidate) const {
     return estimate(candidate).stepTime;
   }
-  /// No point of `candidate` beyond `depth` takes less time under `rule`.
+  /// No point of `candidate` beyond `depth` takes less time under `rule`. Above
+  /// `enough` it may be a looser bound than it could.
   virtual Seconds lowerBound(const Candidate &candidate, Depth depth,
-                             const FullRule &rule) const = 0;
+                             const FullRule &rule, Seconds enough) const = 0;
   /// The same of a candidate of Depth::Batch, cheaper and looser.
   virtual Seconds roughBound(const Candidate &candidate, Rough) const {
-    return lowerBound(candidate, Depth::Mesh, {});
+    return lowerBound(candidate, Depth::Mesh, {}, unlimitedTime);
   }
   /// False only if every completion of `candidate` beyond `depth` needs
   /// `limit` or more.
   virtual bool mayFit(const Candidate &candidate, Depth depth,
                       Bytes limit) const = 0;
-  /// Splits outside the box take more than `atMost`.
-  virtual SplitBox box(const Candidate &, Seconds, const FullRule &) const {
-    return {};
-  }
+  /// Those of `splits` whose bounds are not above `atMost`; `policy` is of
+  /// Depth::Policy.
+  virtual std::vector<BoundedSplit> within(const Candidate &policy,
+                                           const std::vector<Split> &splits,
+                                           const FullRule &rule,
+                                           Seconds atMost) const;
   /// The same for another thread.
   virtual std::unique_ptr<Estimator> another() const = 0;
 };

@@ -17,18 +17,6 @@ bool isPlain(const Candidate &c) {
 
 } // namespace
 
-void StageBounds::Cost::add(const Cost &other, double times) {
-  forward += times * other.forward;
-  backward += times * other.backward;
-  compute += times * other.compute;
-  reduce += times * other.reduce;
-}
-
-StageBounds::Cost StageBounds::Cost::least(const Cost &a, const Cost &b) {
-  return {std::min(a.forward, b.forward), std::min(a.backward, b.backward),
-          std::min(a.compute, b.compute), std::min(a.reduce, b.reduce)};
-}
-
 StageBounds::StageBounds(const Program &program, const Hardware &hardware,
                          const Profile &profile, const Plan &base,
                          const std::vector<Recompute> &policies,
@@ -96,9 +84,9 @@ double StageBounds::meshTime(const Candidate &c) const {
 double StageBounds::room(const Site &site, const Candidate &c,
                          int64_t stage) const {
   double room = site.limit - static_cast<double>(profile.frameworkBytes.count());
-  if (stage == 0 && c.chunks == 1)
+  if (stage == 0)
     room -= site.entranceState;
-  if (stage + 1 == c.pp && c.chunks == 1)
+  if (stage + 1 == c.pp)
     room -= site.exitState;
   return room;
 }
@@ -118,7 +106,7 @@ StageBounds::Need StageBounds::need(const Site &site, const Candidate &c,
   return need;
 }
 
-/// Where ranks run several chunks nothing is known of their memory.
+/// Where ranks run several chunks no stage by itself has to: leastRecomputed.
 int64_t StageBounds::leastFull(const Site &site, const Candidate &c,
                                int64_t stage, int64_t from,
                                int64_t count) const {
@@ -263,51 +251,11 @@ double StageBounds::stepTime(const Site &site, double pipeline, double reduce,
          site.excess * site.microbatches * compute;
 }
 
-/// A rank runs its chunks for every microbatch that passes them. The first
-/// microbatch arrives behind the stages before its first chunk, and where a
-/// rank's first chunk is the first stages in order, the gradients of those
-/// stages still follow its last. Weight gradients that run apart may come later.
-double StageBounds::chunkedTime(const Site &site, const Candidate &c) const {
-  const bool hides = profile.overlapGradientReduce || c.zero >= 2;
-  const std::vector<int64_t> counts = layersPerStage(c, program.layers);
-  const int64_t stages = static_cast<int64_t>(counts.size());
-  std::vector<Cost> costs;
-  costs.reserve(counts.size());
-  for (int64_t stage = 0, from = 0; stage < stages; ++stage) {
-    // The ends are those of all stages, not of the ranks.
-    Candidate line = c;
-    line.pp = stages;
-    costs.push_back(stageCost(site, line, stage, from,
-                              counts[static_cast<size_t>(stage)]));
-    from += counts[static_cast<size_t>(stage)];
-  }
-  const double passes = static_cast<double>(chunkMicrobatches(
-      c.schedule, static_cast<int64_t>(site.microbatches)));
-  double pipeline = 0, compute = -1, reduce = -1, before = 0;
-  for (int64_t rank = 0; rank < c.pp; ++rank) {
-    Cost own;
-    for (int64_t chunk = 0; chunk < c.chunks; ++chunk)
-      own.add(costs[static_cast<size_t>(
-                  stageAt(c.schedule, c.pp, {rank, chunk}))],
-              1);
-    const bool oneWay = stageOwners(c.schedule) == 1;
-    pipeline = std::max(pipeline, passes * own.all() + (oneWay ? before : 0));
-    if (oneWay) // forwards; backwards too where both gradients come first
-      before += splitsBackward(c.schedule)
-                    ? costs[static_cast<size_t>(rank)].forward
-                    : costs[static_cast<size_t>(rank)].all();
-    const double half = passes / site.microbatches;
-    compute = compute < 0 ? half * own.compute
-                          : std::min(compute, half * own.compute);
-    reduce = reduce < 0 ? own.reduce : std::min(reduce, own.reduce);
-  }
-  return stepTime(site, pipeline, hides ? site.leastReduce : reduce, compute);
-}
-
-double StageBounds::completeTime(const Site &site, const Candidate &c) const {
+double StageBounds::completeTime(const Site &site, const Candidate &c,
+                                 double enough) const {
   if (!isPlain(c) && c.chunks > 1)
-    return chunkedTime(site, c);
-  const bool hides = profile.overlapGradientReduce || c.zero >= 2;
+    return chunkedTime(site, c, enough);
+  const bool hides = hidesReduce(c);
   double path = 0, compute = -1, reduce = -1, pipeline = 0;
   struct Own {
     int64_t stage;
@@ -363,12 +311,12 @@ double StageBounds::completeTime(const Site &site, const Candidate &c) const {
 }
 
 double StageBounds::time(const Candidate &c, Depth depth,
-                         const FullRule &rule) {
+                         const FullRule &rule, double enough) {
   if (depth == Depth::Mesh)
     return meshTime(c);
   const Site &site = this->site(c, depth, rule);
   if (depth == Depth::Complete)
-    return completeTime(site, c);
+    return completeTime(site, c, enough);
   Candidate weakest = c; // of what is free
   if (depth < Depth::State) { // of any schedule
     weakest.schedule =
@@ -379,14 +327,12 @@ double StageBounds::time(const Candidate &c, Depth depth,
     weakest.recompute = Recompute::None;
   if (c.pp == 1) { // one split
     weakest.firstLayers = weakest.lastLayers = program.layers;
-    return completeTime(site, weakest);
+    return completeTime(site, weakest, enough);
   }
-  double time = splitTime(site, weakest);
-  if (depth >= Depth::State && weakest.chunks > 1) { // one split, too
-    weakest.firstLayers = weakest.lastLayers = 0;
-    time = std::max(time, completeTime(site, weakest));
-  }
-  return time;
+  if (weakest.chunks == 1)
+    return splitTime(site, weakest);
+  return depth == Depth::Policy ? chunkedSplitTime(site, weakest, enough)
+                                : meanTime(site, weakest);
 }
 
 double StageBounds::heldState(const DTypes &dtypes, bool host, int zero,
@@ -428,16 +374,16 @@ double StageBounds::meshBytes(const Candidate &c, Depth depth) const {
 double StageBounds::slots(const Candidate &c, int64_t stage) const {
   // Of the other schedules: a microbatch that is saved at the end of forward.
   if (!isPlain(c))
-    return 1.0 / static_cast<double>(c.chunks);
+    return 1;
   return static_cast<double>(
       slotCount(c.schedule, c.pp,
                 base.globalBatch / (c.dp * c.microBatch), stage));
 }
 
 bool StageBounds::layersFit(const Candidate &c, double limit) {
-  if (c.chunks > 1)
-    return true;
   const Site &site = this->site(c, Depth::Complete);
+  if (c.chunks > 1)
+    return chunksFit(site, c, limit);
   const double slack = 1 + profile.allocatorSlack;
   const std::vector<int64_t> counts = layersPerStage(c, program.layers);
   int64_t from = 0;
@@ -467,6 +413,8 @@ bool StageBounds::layersFit(const Candidate &c, double limit) {
 
 bool StageBounds::splitsFit(const Candidate &c, double limit) {
   const Site &site = this->site(c, Depth::Policy);
+  if (c.chunks > 1)
+    return chunkedSplitsFit(site, c, limit);
   const double slack = 1 + profile.allocatorSlack;
   // Every kind of layers apart, as if the others needed nothing.
   for (const Layer &layer : site.layers) {
@@ -474,9 +422,9 @@ bool StageBounds::splitsFit(const Candidate &c, double limit) {
     for (int64_t stage = 0; stage < c.pp && placed < layer.count; ++stage) {
       const double slots = this->slots(c, stage);
       double room = limit - static_cast<double>(profile.frameworkBytes.count());
-      if (stage == 0 && c.chunks == 1)
+      if (stage == 0)
         room -= site.entranceState;
-      if (stage + 1 == c.pp && c.chunks == 1)
+      if (stage + 1 == c.pp)
         room -= site.exitState;
       if (room <= 0)
         return false;
@@ -484,7 +432,7 @@ bool StageBounds::splitsFit(const Candidate &c, double limit) {
       double count =
           room / (layer.stateBytes + slack * slots * leastSaved(c, layer));
       count = std::floor(count * (1 + 1e-9) + 1e-9);
-      if (count < 1 && uniform() && c.chunks == 1)
+      if (count < 1 && uniform())
         return false; // every stage holds a layer
       placed += std::max(0.0, count);
     }

@@ -12,7 +12,9 @@
 #include "cost_model/estimate/StageWork.h"
 #include "cost_model/search/Candidate.h"
 
+#include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -23,12 +25,6 @@ namespace shardwright::cost {
 /// least, or, of models without any, without collectives; all that they take.
 enum class Rough { Experts, Part, Layers };
 inline constexpr Rough roughs[] = {Rough::Experts, Rough::Part, Rough::Layers};
-
-/// Most layers that the first, the last and an interior stage may hold.
-struct SplitBox {
-  int64_t first = std::numeric_limits<int64_t>::max();
-  int64_t last = first, interior = first;
-};
 
 /// The bounds of one question. Not for several threads at once; `share` says
 /// with whose bounds, of another thread, it shares what both learn.
@@ -49,9 +45,13 @@ public:
   /// False only if embedding or head leaves no room; c of Depth::Batch.
   bool endsFit(const Candidate &c, double limit);
   /// Least time of any completion of `c` beyond `depth` (Batch .. Complete).
-  double time(const Candidate &c, Depth depth, const FullRule &rule);
-  /// Stages of a split that takes at most `atMost`; c is of Depth::Policy.
-  SplitBox box(const Candidate &c, double atMost, const FullRule &rule);
+  /// Above `enough` it may be looser than it could.
+  double time(const Candidate &c, Depth depth, const FullRule &rule,
+              double enough);
+  /// Those of `splits` that may take at most `atMost`; c is of Depth::Policy.
+  std::vector<Split> within(const Candidate &c,
+                            const std::vector<Split> &splits, double atMost,
+                            const FullRule &rule);
   /// Bytes of the fullest rank, before any layer is planned.
   double meshBytes(const Candidate &c, Depth depth) const;
   /// False only if every split needs `limit` or more; c of Depth::Policy.
@@ -69,8 +69,16 @@ private:
     double compute = 0;               ///< arithmetic and memory traffic alone
     double reduce = 0;                ///< once a step: of its gradients
     double all() const { return forward + backward; }
-    void add(const Cost &other, double times);
-    static Cost least(const Cost &a, const Cost &b);
+    void add(const Cost &other, double times) {
+      forward += times * other.forward;
+      backward += times * other.backward;
+      compute += times * other.compute;
+      reduce += times * other.reduce;
+    }
+    static Cost least(const Cost &a, const Cost &b) {
+      return {std::min(a.forward, b.forward), std::min(a.backward, b.backward),
+              std::min(a.compute, b.compute), std::min(a.reduce, b.reduce)};
+    }
   };
   /// One kind of repeated layers under a candidate.
   struct Layer {
@@ -80,11 +88,27 @@ private:
     double savedPlain = 0, savedPolicy = 0; ///< bytes of a microbatch
     double workspace = 0;
   };
+  /// Microbatches of every chunk that a rank which runs several holds at once: at
+  /// the moment that holds most, and at any that may be the fullest.
+  struct RankSlots {
+    std::vector<double> fullest, any; ///< [chunk]
+    std::vector<int64_t> chunks; ///< those that `fullest` has most of first
+    double least = 0;            ///< of `any`
+  };
   /// What every split of a candidate, and often many candidates, share.
   struct Site {
     Candidate key;
     Depth depth = Depth::Mesh;
     std::vector<Layer> layers; ///< as layerKinds
+    // If ranks run several stages:
+    std::vector<std::array<Cost, 3>> sums; ///< [layers]: plain, policy, least
+    std::vector<Cost> least;      ///< of the layers from each on
+    std::vector<size_t> cheapest; ///< of `layers`, to recompute
+    int64_t stages = 0;
+    bool bothEnds = false; ///< holdsBothEnds
+    double passes = 0;     ///< microbatches of a chunk
+    /// Of Depth::Policy.
+    const std::vector<RankSlots> *slots = nullptr;
     Cost entrance, exit;
     double entranceState = 0, exitState = 0;
     double plainTotal = 0;  ///< of the ends and all layers without the policy
@@ -213,8 +237,8 @@ private:
   double path(const Site &site, const Candidate &c) const;
   double stepTime(const Site &site, double pipeline, double reduce,
                   double compute) const;
-  double completeTime(const Site &site, const Candidate &c) const;
-  double chunkedTime(const Site &site, const Candidate &c) const;
+  double completeTime(const Site &site, const Candidate &c,
+                      double enough) const;
   /// What layers of one kind by themselves make of a stage: `ends` is the time of
   /// the pipeline with none, `plain` and `more` what one adds and what it adds if
   /// it recomputes, as the first `floor` do, and as many as `need` asks for.
@@ -235,6 +259,48 @@ private:
   bool feasible(const Site &site, const Candidate &c,
                 const std::vector<Loads> &loads, double time, Caps *caps) const;
   double splitTime(const Site &site, const Candidate &c) const;
+  /// Most layers that the first, the last and an interior stage may hold.
+  struct SplitBox {
+    int64_t first = 0, last = 0, interior = 0;
+  };
+  SplitBox box(const Site &site, const Candidate &c, double atMost) const;
+  // Where ranks run several stages (StageChunks.cpp).
+  const std::vector<RankSlots> &slotsOfRanks(const Candidate &c);
+  double rankBytes(const Site &site, const Candidate &c, int64_t rank) const;
+  double leastRecomputed(const Site &site, const Candidate &c, int64_t rank,
+                         const StageStarts &starts) const;
+  double layersOf(size_t k, const StageStarts &starts, int64_t stage) const;
+  void setSums(Site &site, const Candidate &c) const;
+  double restTime(const Site &site, const Candidate &c) const;
+  double meanTime(const Site &site, const Candidate &c) const;
+  double endsTime(const Site &site, const Candidate &c, int64_t first,
+                  int64_t last) const;
+  /// Layers of a stage that recompute by what is asked of it.
+  int64_t askedFull(const Site &site, const Candidate &c, int64_t stage,
+                    int64_t count) const;
+  /// Of the layers of a stage and what is at an end.
+  template <typename Of>
+  double chunkSum(const Site &site, const Candidate &c,
+                  const StageStarts &starts, int64_t stage, Of of) const;
+  /// What recomputation adds to the time of a layer.
+  static double more(const Layer &layer) {
+    return std::max(0.0, layer.policy.all() - layer.plain.all());
+  }
+  bool hidesReduce(const Candidate &c) const {
+    return profile.overlapGradientReduce || c.zero >= 2;
+  }
+  static double leastSaved(const Candidate &c, const Layer &layer,
+                           double flying, double least);
+  const std::vector<double> &inFlight(const Site &site, const Candidate &c,
+                                      int64_t rank,
+                                      const StageStarts &starts) const;
+  bool chunksFit(const Site &site, const Candidate &c, double limit) const;
+  bool chunkedSplitsFit(const Site &site, const Candidate &c,
+                        double limit) const;
+  double chunkedTime(const Site &site, const Candidate &c,
+                     double atMost) const;
+  double chunkedSplitTime(const Site &site, const Candidate &c,
+                          double enough) const;
   double slots(const Candidate &c, int64_t stage) const;
 
   const Program &program;
@@ -263,6 +329,7 @@ private:
   int64_t ranks = 0;
   double synchronization = 0, excess = 0;
   std::vector<Ground> grounds; ///< the latest of each hash
+  std::map<std::array<int64_t, 5>, std::vector<RankSlots>> slotTables;
   Site current;
 };
 

@@ -458,6 +458,10 @@ const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
     site.leastReduce = 0;
   site.excess = excess;
   site.microbatches = ground.microbatches;
+  if (key.chunks > 1)
+    setSums(site, key);
+  if (key.chunks > 1 && depth == Depth::Policy)
+    site.slots = &slotsOfRanks(key);
   return site;
 }
 

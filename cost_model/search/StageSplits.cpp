@@ -35,8 +35,7 @@ StageBounds::Load StageBounds::load(const Site &site, const Candidate &c,
   // The first of a stage recompute; of other kinds, where there are some.
   if (uniform())
     load.floor = static_cast<double>(std::min(site.floor, program.layers));
-  if (c.chunks == 1)
-    load.need = need(site, c, layer, stage);
+  load.need = need(site, c, layer, stage);
   return load;
 }
 
@@ -64,8 +63,6 @@ int64_t StageBounds::Load::cap(double within) const {
 std::vector<StageBounds::Loads> StageBounds::loads(const Site &site,
                                                    const Candidate &c) const {
   std::vector<Loads> loads;
-  if (c.chunks > 1)
-    return loads;
   loads.reserve(site.layers.size());
   for (const Layer &layer : site.layers) {
     Loads own;
@@ -84,21 +81,8 @@ std::vector<StageBounds::Loads> StageBounds::loads(const Site &site,
 bool StageBounds::feasible(const Site &site, const Candidate &c,
                            const std::vector<Loads> &loads, double time,
                            Caps *caps) const {
-  const bool hides = profile.overlapGradientReduce || c.zero >= 2;
+  const bool hides = hidesReduce(c);
   const int64_t layers = program.layers, interior = c.pp - 2;
-  if (c.chunks > 1) { // ranks hold what they like of the stages
-    Cost mean;
-    double count = 0;
-    for (const Layer &layer : site.layers) {
-      mean.add(Cost::least(layer.plain, layer.policy), layer.count);
-      count += layer.count;
-    }
-    mean.add(site.entrance, 1);
-    mean.add(site.exit, 1);
-    return time >= stepTime(site, site.microbatches * mean.all() /
-                                      static_cast<double>(c.pp),
-                            hides ? site.leastReduce : 0, 0);
-  }
   double reduce = hides ? site.leastReduce : 0, compute = 0;
   // Caps say how few layers a stage may have, and that how much is left.
   for (int round = 0; round < 3; ++round) {
@@ -167,16 +151,36 @@ double StageBounds::splitTime(const Site &site, const Candidate &c) const {
   return low;
 }
 
-SplitBox StageBounds::box(const Candidate &c, double atMost,
-                          const FullRule &rule) {
-  SplitBox box;
-  if (c.chunks > 1)
-    return box;
+std::vector<Split> StageBounds::within(const Candidate &c,
+                                       const std::vector<Split> &splits,
+                                       double atMost, const FullRule &rule) {
   const Site &site = this->site(c, Depth::Policy, rule);
+  std::vector<Split> result;
+  if (c.chunks > 1) {
+    const double rest = restTime(site, c);
+    for (const Split &split : splits)
+      if (rest + endsTime(site, c, split.first, split.last) <=
+          atMost * (1 + 1e-9))
+        result.push_back(split);
+    return result;
+  }
+  const SplitBox box = this->box(site, c, atMost);
+  for (const Split &split : splits) {
+    const int64_t left = program.layers - split.first - split.last;
+    if (split.first <= box.first && split.last <= box.last &&
+        (c.pp <= 2 || ceilDiv(left, c.pp - 2) <= box.interior))
+      result.push_back(split);
+  }
+  return result;
+}
+
+StageBounds::SplitBox StageBounds::box(const Site &site, const Candidate &c,
+                                       double atMost) const {
+  SplitBox box;
   if (uniform()) {
     Caps caps{};
     if (!feasible(site, c, loads(site, c), atMost, &caps))
-      return {0, 0, 0};
+      return box;
     return {caps.first, caps.last, caps.interior};
   }
   const double within = atMost - stepTime(site, 0, site.leastReduce, 0);
@@ -216,7 +220,6 @@ SplitBox StageBounds::box(const Candidate &c, double atMost,
   };
   box.first = ofStage(0, [](int64_t) { return int64_t(0); });
   box.last = ofStage(c.pp - 1, [&](int64_t count) { return layers - count; });
-  box.interior = 0;
   if (c.pp > 2) {
     const auto any = [&](int64_t count, const auto &fits) {
       for (int64_t from = 1; from + count < layers; ++from)

@@ -25,7 +25,7 @@ double Worker::rootBound(const Node &root) const {
   }
   if (!estimator.mayFit(least, Depth::Batch, options.memoryLimit))
     return kInfinity;
-  return std::max(estimator.lowerBound(batch, Depth::Mesh, rule).count(),
+  return std::max(estimator.lowerBound(batch, Depth::Mesh, rule, unlimitedTime).count(),
                   estimator.roughBound(batch, *root.rough).count()) *
          (1 - roundingSlack);
 }
@@ -65,6 +65,9 @@ Outcome Worker::work(const Node &node, Incumbents incumbents) {
   } else if (part.depth == Depth::Batch) {
     for (const Part &state : family.children(part))
       expand(state, node);
+  } else if (!node.bounded) {
+    if (fits(part))
+      push(part, node);
   } else {
     dive(node);
   }
@@ -89,15 +92,26 @@ void Worker::expand(const Part &state, const Node &parent) {
     prune(family.leaves(state), bound);
     return;
   }
-  const Node node{bound, state, parent.family};
-  for (const Part &policy : family.children(state))
-    if (fits(policy))
-      push(policy, node);
+  Node node{bound, state, parent.family};
+  for (const Part &policy : family.children(state)) {
+    if (policy.candidate.chunks == 1) {
+      if (fits(policy))
+        push(policy, node);
+      continue;
+    }
+    // Their bounds take longer, and few of the many have to be known.
+    node.part = policy;
+    node.bounded = false;
+    push(node);
+  }
 }
 
 double Worker::boundOf(const Candidate &candidate, Depth depth,
                        double parent) const {
-  const double bound = estimator.lowerBound(candidate, depth, rule).count();
+  // Beyond this a part is pruned, however far.
+  const Seconds enough(known.atMost(candidate) * (1 + 2 * roundingSlack));
+  const double bound =
+      estimator.lowerBound(candidate, depth, rule, enough).count();
   return std::max(parent, bound * (1 - roundingSlack));
 }
 void Worker::prune(int64_t leaves, double bound) {
@@ -111,14 +125,13 @@ void Worker::push(Node node) {
     outcome.open.push_back(std::move(node));
 }
 
-/// The splits of a policy near the best bound among them are priced; the others
-/// wait under the least of theirs.
+/// The splits of a policy near the best bound of those that fit are priced; the
+/// others wait under theirs.
 void Worker::dive(const Node &node) {
   const Candidate &policy = node.part.candidate;
-  const std::vector<Leaf> leaves = promising(node, known.atMost(policy));
-  const double near = leaves.empty() ? 0 : leaves.front().bound * 1.01;
+  double near = kInfinity;
   Node rest = node;
-  for (const Leaf &leaf : leaves) {
+  for (const Leaf &leaf : promising(node)) {
     if (leaf.bound > std::min(near, known.atMost(policy))) {
       rest.bound = std::max(node.bound, leaf.bound);
       rest.settledBelow = leaf.bound;
@@ -133,6 +146,7 @@ void Worker::dive(const Node &node) {
       ++outcome.unfit;
       continue;
     }
+    near = std::min(near, leaf.bound * 1.01);
     if (const double bound = boundOf(*point, Depth::Complete, leaf.bound);
         bound > known.atMost(policy)) {
       prune(1, bound);
@@ -146,29 +160,17 @@ void Worker::dive(const Node &node) {
     prune(outside, known.atMost(policy));
 }
 
-/// Splits that were not looked at yet and may take `most` or less, by their
-/// bound: most splits are outside of what the time lets a stage hold.
-std::vector<Worker::Leaf> Worker::promising(const Node &node,
-                                            double most) const {
+/// Splits that were not looked at yet and may be wanted, by their bound.
+std::vector<Worker::Leaf> Worker::promising(const Node &node) const {
   const Candidate &policy = node.part.candidate;
-  const SplitBox box =
-      estimator.box(policy, Seconds(most * (1 + roundingSlack)), rule);
+  const double most = known.atMost(policy);
   std::vector<Leaf> result;
-  const int64_t interior = policy.pp - 2;
-  for (const Split &split : family.splits(policy)) {
-    // No box speaks of the even split.
-    if (split.first > 0 &&
-        (split.first > box.first || split.last > box.last ||
-         (interior > 0 &&
-          ceilDiv(options.layers - split.first - split.last, interior) >
-              box.interior)))
-      continue;
-    Leaf leaf{policy, 0};
-    leaf.candidate.firstLayers = split.first;
-    leaf.candidate.lastLayers = split.last;
-    leaf.bound = boundOf(leaf.candidate, Depth::Complete, 0);
-    if (leaf.bound >= node.settledBelow && leaf.bound <= most)
-      result.push_back(std::move(leaf));
+  for (const auto &[split, time] :
+       estimator.within(policy, family.splits(policy), rule,
+                        Seconds(most * (1 + 2 * roundingSlack)))) {
+    const double bound = time.count() * (1 - roundingSlack);
+    if (bound >= node.settledBelow && bound <= most)
+      result.push_back({withSplit(policy, split), bound});
   }
   std::sort(result.begin(), result.end(), [](const Leaf &a, const Leaf &b) {
     return a.bound != b.bound ? a.bound < b.bound : a.candidate < b.candidate;

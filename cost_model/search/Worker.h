@@ -102,7 +102,7 @@ private:
     double bound;
   };
   void dive(const Node &node);
-  std::vector<Leaf> promising(const Node &node, double most) const;
+  std::vector<Leaf> promising(const Node &node) const;
   double boundOf(const Candidate &candidate, Depth depth, double parent) const;
   void prune(int64_t leaves, double bound);
   void push(Node node);

@@ -46,14 +46,20 @@ def fixes_of(found):
 for name, question in questions.items():
     first = plan(question)
     assert first.returncode == 0, (name, first.stderr)
-    found = json.loads(first.stdout)["plans"][0]["parallel"]
+    best = json.loads(first.stdout)["plans"][0]
+    found, seconds = best["parallel"], best["step_time_seconds"]
     fixes = fixes_of(found)
     assert len(fixes) >= 14, fixes
     for flags in [["--fix", fix] for fix in fixes] + [["--fix", ",".join(fixes)]]:
         again = plan(question, *flags)
         assert again.returncode == 0, (name, flags, again.stderr)
-        assert json.loads(again.stdout)["plans"][0]["parallel"] == found, \
-            (name, flags)
+        best = json.loads(again.stdout)["plans"][0]
+        if flags[1].startswith("microbatch_group="):
+            # Alone it asks for groups larger than fewer stages need, too, which
+            # the search leaves out otherwise.
+            assert best["step_time_seconds"] <= seconds, (name, flags)
+            continue
+        assert best["parallel"] == found, (name, flags)
     assert elsewhere <= set(found), elsewhere - set(found)
 for key in elsewhere:
     said = plan(questions["one stage"], "--fix", f"{key}={text(found[key])}")

@@ -378,11 +378,7 @@ std::vector<Candidate> everyLeaf(const ProgramEstimator &estimator,
                                       const Program &program) {
   std::vector<Candidate> all;
   const auto splitsOf = [&](Candidate c) {
-    if (c.chunks > 1) {
-      all.push_back(c);
-      return;
-    }
-    for (const Split &split : splits(program.layers, c.pp, {})) {
+    for (const Split &split : splits(program.layers, stageCount(c), {})) {
       c.firstLayers = split.first;
       c.lastLayers = split.last;
       all.push_back(c);

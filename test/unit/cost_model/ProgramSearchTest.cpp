@@ -92,13 +92,14 @@ std::vector<Candidate> everyCandidate(const Setting &s) {
       all.push_back(c);
   };
   auto layouts = [&](Candidate c) {
-    if (c.chunks > 1)
-      return add(c);
+    const int64_t stages = c.schedule == ScheduleKind::DualPipe
+                               ? c.pp
+                               : c.pp * c.chunks;
     for (int64_t first = 1; first <= layers; ++first)
       for (int64_t last = 1; last <= layers; ++last) {
-        int64_t left = c.pp == 1 ? 0 : layers - first - last;
-        if (c.pp == 1 ? first != layers || last != layers
-                      : (c.pp == 2 ? left != 0 : left < c.pp - 2))
+        int64_t left = stages == 1 ? 0 : layers - first - last;
+        if (stages == 1 ? first != layers || last != layers
+                        : (stages == 2 ? left != 0 : left < stages - 2))
           continue;
         c.firstLayers = first;
         c.lastLayers = last;

@@ -99,8 +99,8 @@ public:
     return estimate;
   }
 
-  Seconds lowerBound(const Candidate &c, Depth depth,
-                     const FullRule &rule) const override {
+  Seconds lowerBound(const Candidate &c, Depth depth, const FullRule &rule,
+                     Seconds) const override {
     const double ranks = static_cast<double>(c.dp * c.tp * c.pp);
     double time = static_cast<double>(
                       (model.layers * model.layerTime + model.headTime) *

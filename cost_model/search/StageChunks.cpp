@@ -1,0 +1,471 @@
+//===- StageChunks.cpp - Ranks that run several stages ---------------------===//
+#include "cost_model/search/StageBounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+namespace shardwright::cost {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// Whether another moment saves as much in every chunk, and more in one.
+bool isCovered(const InFlight &moment, const std::vector<InFlight> &moments) {
+  return std::any_of(
+      moments.begin(), moments.end(), [&](const InFlight &other) {
+        return other.saved != moment.saved &&
+               std::equal(other.saved.begin(), other.saved.end(),
+                          moment.saved.begin(), std::greater_equal<>());
+      });
+}
+
+/// Whether all stages of a rank are interior ones.
+bool isInterior(const Candidate &c, int64_t rank) {
+  for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
+    const int64_t stage = stageAt(c.schedule, c.pp, {rank, chunk});
+    if (stage == 0 || stage + 1 == stageCount(c))
+      return false;
+  }
+  return true;
+}
+
+} // namespace
+
+const std::vector<StageBounds::RankSlots> &
+StageBounds::slotsOfRanks(const Candidate &c) {
+  const int64_t microbatches = base.globalBatch / (c.dp * c.microBatch);
+  const auto [entry, inserted] =
+      slotTables.try_emplace({static_cast<int64_t>(c.schedule), c.pp, c.chunks,
+                              microbatches, c.group});
+  std::vector<RankSlots> &result = entry->second;
+  if (!inserted)
+    return result;
+  const ScheduleFacts &facts = cache.schedules.facts(
+      c.schedule, c.pp, c.chunks, microbatches, c.group);
+  for (const std::vector<InFlight> &moments : facts.inFlight) {
+    const auto total = [](const InFlight &moment) {
+      return std::accumulate(moment.saved.begin(), moment.saved.end(),
+                             int64_t(0));
+    };
+    const InFlight &fullest = *std::max_element(
+        moments.begin(), moments.end(), [&](const auto &a, const auto &b) {
+          return total(a) < total(b);
+        });
+    RankSlots slots;
+    slots.fullest.assign(fullest.saved.begin(), fullest.saved.end());
+    slots.any = slots.fullest;
+    for (const InFlight &moment : moments)
+      if (!isCovered(moment, moments))
+        for (size_t chunk = 0; chunk < slots.any.size(); ++chunk)
+          slots.any[chunk] = std::min(
+              slots.any[chunk], static_cast<double>(moment.saved[chunk]));
+    slots.least = *std::min_element(slots.any.begin(), slots.any.end());
+    slots.chunks.resize(slots.fullest.size());
+    std::iota(slots.chunks.begin(), slots.chunks.end(), int64_t(0));
+    std::stable_sort(slots.chunks.begin(), slots.chunks.end(),
+                     [&](int64_t a, int64_t b) {
+                       return slots.fullest[static_cast<size_t>(a)] >
+                              slots.fullest[static_cast<size_t>(b)];
+                     });
+    result.push_back(std::move(slots));
+  }
+  return result;
+}
+
+/// Of layers of one kind the moment that holds most chunks is the one of their
+/// peak. Where they differ, a framework may count what it keeps and what it does
+/// not keep at different moments: each chunk as in the least of them.
+const std::vector<double> &
+StageBounds::inFlight(const Site &site, const Candidate &c, int64_t rank,
+                      const StageStarts &starts) const {
+  const RankSlots &slots = (*site.slots)[static_cast<size_t>(rank)];
+  size_t kinds = 0;
+  for (size_t k = 0; k < site.layers.size(); ++k)
+    for (int64_t chunk = 0; chunk < c.chunks; ++chunk)
+      if (layersOf(k, starts, stageAt(c.schedule, c.pp, {rank, chunk})) > 0) {
+        ++kinds;
+        break;
+      }
+  return kinds == 1 ? slots.fullest : slots.any;
+}
+
+/// Bytes of a rank without what its layers hold.
+double StageBounds::rankBytes(const Site &site, const Candidate &c,
+                              int64_t rank) const {
+  double bytes = static_cast<double>(profile.frameworkBytes.count());
+  for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
+    const int64_t stage = stageAt(c.schedule, c.pp, {rank, chunk});
+    if (stage == 0)
+      bytes += site.entranceState;
+    if (stage + 1 == stageCount(c))
+      bytes += site.exitState;
+  }
+  return bytes;
+}
+
+/// What recomputation adds at the least to a pass through a rank, beyond that of
+/// the layers that the rule's floor asks for: of as many layers as its memory asks
+/// for, where those of the chunks that are in flight most spare most, and of the
+/// kinds that take least.
+double StageBounds::leastRecomputed(const Site &site, const Candidate &c,
+                                    int64_t rank,
+                                    const StageStarts &starts) const {
+  const double slack = 1 + profile.allocatorSlack;
+  const RankSlots &slots = (*site.slots)[static_cast<size_t>(rank)];
+  const std::vector<double> &flying = inFlight(site, c, rank, starts);
+  const auto stageOf = [&](int64_t chunk) {
+    return stageAt(c.schedule, c.pp, {rank, chunk});
+  };
+  double bytes = rankBytes(site, c, rank), workspace = 0;
+  double plain = 0, policy = kInfinity; // what a layer saves
+  int64_t asked = 0;
+  for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
+    const int64_t stage = stageOf(chunk);
+    const double held = slack * flying[static_cast<size_t>(chunk)];
+    asked += std::min(starts.count(stage), site.floor);
+    for (size_t k = 0; k < site.layers.size(); ++k) {
+      const Layer &layer = site.layers[k];
+      const double own = layersOf(k, starts, stage);
+      if (own == 0)
+        continue;
+      bytes += own * (layer.stateBytes + held * layer.savedPlain);
+      workspace = std::max(workspace, layer.workspace);
+      plain = std::max(plain, layer.savedPlain);
+      policy = std::min(policy, layer.savedPolicy);
+    }
+  }
+  bytes += slack * workspace;
+  int64_t full = 0;
+  for (int64_t chunk : slots.chunks) {
+    const double spares = slack * (flying[static_cast<size_t>(chunk)] * plain -
+                                   slots.least * policy);
+    if (bytes < site.limit || spares <= 0)
+      break;
+    const double wanted = std::ceil((bytes - site.limit) / spares - 1e-6);
+    const double most = static_cast<double>(starts.count(stageOf(chunk)));
+    const double taken = std::clamp(wanted, 0.0, most);
+    full += static_cast<int64_t>(taken);
+    bytes -= taken * spares;
+  }
+  double left = static_cast<double>(full - asked), time = 0;
+  for (size_t k : site.cheapest) {
+    double count = 0;
+    for (int64_t chunk = 0; chunk < c.chunks && count < left; ++chunk)
+      count += layersOf(k, starts, stageOf(chunk));
+    count = std::min(count, left);
+    if (count <= 0)
+      continue;
+    time += count * more(site.layers[k]);
+    left -= count;
+  }
+  return time;
+}
+
+/// What a layer saves in a chunk, at the least.
+double StageBounds::leastSaved(const Candidate &c, const Layer &layer,
+                               double flying, double least) {
+  return isMixed(c) ? std::min(flying * layer.savedPlain,
+                               least * layer.savedPolicy)
+                    : flying * layer.savedPolicy;
+}
+
+bool StageBounds::chunksFit(const Site &site, const Candidate &c,
+                            double limit) const {
+  const double slack = 1 + profile.allocatorSlack;
+  const StageStarts starts(c, program.layers);
+  for (int64_t rank = 0; rank < c.pp; ++rank) {
+    const RankSlots &slots = (*site.slots)[static_cast<size_t>(rank)];
+    const std::vector<double> &flying = inFlight(site, c, rank, starts);
+    double bytes = rankBytes(site, c, rank), workspace = 0;
+    for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
+      const int64_t stage = stageAt(c.schedule, c.pp, {rank, chunk});
+      for (size_t k = 0; k < site.layers.size(); ++k) {
+        const Layer &layer = site.layers[k];
+        const double own = layersOf(k, starts, stage);
+        bytes += own * (layer.stateBytes +
+                        slack * leastSaved(c, layer,
+                                           flying[static_cast<size_t>(chunk)],
+                                           slots.least));
+        if (own > 0)
+          workspace = std::max(workspace, layer.workspace);
+      }
+    }
+    if (bytes + slack * workspace >= limit)
+      return false;
+  }
+  return true;
+}
+
+/// Every kind of layers apart, as if the others needed nothing.
+bool StageBounds::chunkedSplitsFit(const Site &site, const Candidate &c,
+                                   double limit) const {
+  const double slack = 1 + profile.allocatorSlack;
+  for (const Layer &layer : site.layers) {
+    double placed = 0;
+    for (int64_t rank = 0; rank < c.pp; ++rank) {
+      const RankSlots &slots = (*site.slots)[static_cast<size_t>(rank)];
+      const double room =
+          limit - rankBytes(site, c, rank) - slack * layer.workspace;
+      // One in each chunk, and one in the chunk that is in flight least.
+      double round = 0, one = kInfinity;
+      for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
+        const double held =
+            layer.stateBytes +
+            slack * leastSaved(c, layer,
+                               (uniform() ? slots.fullest
+                                          : slots.any)[static_cast<size_t>(chunk)],
+                               slots.least);
+        round += held;
+        one = std::min(one, held);
+      }
+      if (room <= 0 || (uniform() && room * (1 + 1e-9) < round))
+        return false;
+      const bool even = uniform() && isInterior(c, rank);
+      const double rounds = even ? std::floor(room / round * (1 + 1e-9)) : 0;
+      double more = std::floor((room - rounds * round) / one * (1 + 1e-9) + 1e-9);
+      if (even) // interior stages differ by a layer at most
+        more = std::min(more, static_cast<double>(c.chunks - 1));
+      placed += rounds * static_cast<double>(c.chunks) + std::max(0.0, more);
+    }
+    if (placed < layer.count * static_cast<double>(stageOwners(c.schedule)))
+      return false;
+  }
+  return true;
+}
+
+/// Layers of kind `k` on a stage.
+double StageBounds::layersOf(size_t k, const StageStarts &starts,
+                             int64_t stage) const {
+  const std::vector<int64_t> &layers = before[k];
+  return static_cast<double>(
+      layers[static_cast<size_t>(starts.of(stage + 1))] -
+      layers[static_cast<size_t>(starts.of(stage))]);
+}
+
+/// What the layers of a model take up to each; and what each takes that comes
+/// behind so many, at the least.
+void StageBounds::setSums(Site &site, const Candidate &c) const {
+  site.sums.assign(1, {});
+  std::vector<Cost> layers;
+  for (int64_t i = 0; i < program.layers; ++i)
+    for (size_t k = 0; k < site.layers.size(); ++k) {
+      if (before[k][static_cast<size_t>(i) + 1] ==
+          before[k][static_cast<size_t>(i)])
+        continue;
+      const Layer &layer = site.layers[k];
+      layers.push_back(isMixed(c) ? Cost::least(layer.plain, layer.policy)
+                                  : layer.policy);
+      std::array<Cost, 3> sum = site.sums.back();
+      sum[0].add(layer.plain, 1);
+      sum[1].add(layer.policy, 1);
+      sum[2].add(layers.back(), 1);
+      site.sums.push_back(sum);
+    }
+  site.least = layers;
+  for (size_t i = layers.size() - 1; i-- > 0;)
+    site.least[i] = Cost::least(site.least[i], site.least[i + 1]);
+  site.cheapest.resize(site.layers.size());
+  std::iota(site.cheapest.begin(), site.cheapest.end(), size_t(0));
+  std::sort(site.cheapest.begin(), site.cheapest.end(),
+            [&](size_t x, size_t y) {
+              return more(site.layers[x]) < more(site.layers[y]);
+            });
+  site.stages = stageCount(c);
+  site.bothEnds = holdsBothEnds(c);
+  site.passes = static_cast<double>(chunkMicrobatches(
+      c.schedule, static_cast<int64_t>(site.microbatches)));
+}
+
+/// What a step takes beside its pipeline, of any split.
+double StageBounds::restTime(const Site &site, const Candidate &c) const {
+  return stepTime(site, 0, hidesReduce(c) ? site.leastReduce : 0, 0);
+}
+
+int64_t StageBounds::askedFull(const Site &site, const Candidate &c,
+                               int64_t stage, int64_t count) const {
+  if (!isMixed(c))
+    return count;
+  return c.full.empty() ? std::min(count, site.floor)
+                        : c.full[static_cast<size_t>(stage)];
+}
+
+template <typename Of>
+double StageBounds::chunkSum(const Site &site, const Candidate &c,
+                             const StageStarts &starts, int64_t stage,
+                             Of of) const {
+  const int64_t from = starts.of(stage), to = starts.of(stage + 1);
+  const int64_t split = from + askedFull(site, c, stage, to - from);
+  const auto sum = [&](int64_t layers, size_t how) {
+    return of(site.sums[static_cast<size_t>(layers)][how]);
+  };
+  double all = sum(split, 1) - sum(from, 1);
+  if (split < to)
+    all += sum(to, 0) - sum(split, 0);
+  if (stage == 0)
+    all += of(site.entrance);
+  if (stage + 1 == starts.stages)
+    all += of(site.exit);
+  return all;
+}
+
+/// A rank runs its chunks for every microbatch that passes them. The first
+/// microbatch arrives behind the stages before its first chunk, and where a
+/// rank's first chunk is the first stages in order, the gradients of those
+/// stages still follow its last. Weight gradients that run apart may come later.
+/// Of times above `enough` not all ranks are looked at; those of the ends first.
+double StageBounds::chunkedTime(const Site &site, const Candidate &c,
+                                double enough) const {
+  const StageStarts starts(c, program.layers);
+  const bool asks = isMixed(c) && c.full.empty();
+  const auto ofRank = [&](int64_t rank, auto of) {
+    double sum = 0;
+    for (int64_t chunk = 0; chunk < c.chunks; ++chunk)
+      sum += chunkSum(site, c, starts,
+                      stageAt(c.schedule, c.pp, {rank, chunk}), of);
+    return sum;
+  };
+  const auto all = [](const Cost &cost) { return cost.all(); };
+  const auto passing = [&](const Cost &cost) {
+    return splitsBackward(c.schedule) ? cost.forward : cost.all();
+  };
+  // Of the stages before the first of a rank.
+  const auto arrives = [&](int64_t rank) {
+    double sum = 0;
+    if (c.full.empty() && (!isMixed(c) || site.floor == 0))
+      sum = passing(site.sums[static_cast<size_t>(starts.of(rank))]
+                             [isMixed(c) ? 0 : 1]) +
+            (rank > 0 ? passing(site.entrance) : 0);
+    else
+      for (int64_t stage = 0; stage < rank; ++stage)
+        sum += chunkSum(site, c, starts, stage, passing);
+    return sum;
+  };
+  const double rest = restTime(site, c);
+  double pipeline = 0;
+  const auto isOver = [&](double time) {
+    return rest + time > enough;
+  };
+  for (int64_t i = 0; i < c.pp; ++i) {
+    const int64_t rank = i == 0 ? 0 : i == 1 ? c.pp - 1 : i - 1;
+    double time = site.passes * ofRank(rank, all);
+    if (stageOwners(c.schedule) == 1 && !isOver(time))
+      time += arrives(rank);
+    if (asks && !isOver(time))
+      time += site.passes * leastRecomputed(site, c, rank, starts);
+    pipeline = std::max(pipeline, time);
+    if (isOver(pipeline))
+      return rest + pipeline;
+  }
+  const bool hides = hidesReduce(c);
+  double compute = kInfinity, reduce = kInfinity;
+  for (int64_t rank = 0; rank < c.pp; ++rank) {
+    compute = std::min(compute, ofRank(rank, [](const Cost &cost) {
+                         return cost.compute;
+                       }));
+    if (!hides)
+      reduce = std::min(reduce, ofRank(rank, [](const Cost &cost) {
+                          return cost.reduce;
+                        }));
+  }
+  return stepTime(site, pipeline, hides ? site.leastReduce : reduce,
+                  site.passes / site.microbatches * compute);
+}
+
+/// The same of the ranks of the ends and the last of the others, from the numbers
+/// of layers alone, for their stages that are no ends.
+double StageBounds::endsTime(const Site &site, const Candidate &c, int64_t first,
+                             int64_t last) const {
+  const int64_t layers = program.layers, interior = site.stages - 2;
+  const auto each = static_cast<double>(
+      interior > 0 ? (layers - first - last) / interior : 0);
+  const Cost &layer = site.least[static_cast<size_t>(first)];
+  const auto sum = [&](int64_t count) -> const Cost & {
+    return site.sums[static_cast<size_t>(count)][2];
+  };
+  const double front = site.entrance.all() + sum(first).all();
+  const double back =
+      site.exit.all() + sum(layers).all() - sum(layers - last).all();
+  const bool oneWay = stageOwners(c.schedule) == 1;
+  const bool apart = splitsBackward(c.schedule);
+  const double passing = apart ? layer.forward : layer.all();
+  // Behind the first stage and `count` interior ones.
+  const auto arrives = [&](int64_t count) {
+    return (apart ? site.entrance.forward + sum(first).forward : front) +
+           static_cast<double>(count) * each * passing;
+  };
+  const auto ofInterior = [&](int64_t stages) {
+    return static_cast<double>(stages) * each * layer.all();
+  };
+  if (site.bothEnds) {
+    const double ends = site.passes * (front + back + ofInterior(c.chunks - 2));
+    return oneWay ? std::max(ends, site.passes * ofInterior(c.chunks) +
+                                       arrives(c.pp - 2))
+                  : ends;
+  }
+  const double beside = ofInterior(c.chunks - 1);
+  double time = std::max(site.passes * (front + beside),
+                         site.passes * (back + beside) + arrives(c.pp - 2));
+  if (c.pp > 2)
+    time = std::max(time,
+                    site.passes * ofInterior(c.chunks) + arrives(c.pp - 3));
+  return time;
+}
+
+/// Some rank has the mean of all layers, and of the layers that come before its
+/// first: at least one on each stage.
+double StageBounds::meanTime(const Site &site, const Candidate &c) const {
+  const double ranks = static_cast<double>(c.pp);
+  double time = site.microbatches * site.plainTotal / ranks;
+  if (!site.sums.empty() && stageOwners(c.schedule) == 1) { // a schedule is fixed
+    const bool apart = splitsBackward(c.schedule);
+    const auto passing = [&](const Cost &cost) {
+      return apart ? cost.forward : cost.all();
+    };
+    time += (ranks - 1) * (passing(site.entrance) / ranks +
+                           passing(site.least.front()) / 2);
+  }
+  return restTime(site, c) + time;
+}
+
+/// The least over all splits of the bound of each. That of the even one rules out
+/// most others.
+double StageBounds::chunkedSplitTime(const Site &site, const Candidate &c,
+                                     double enough) const {
+  const int64_t layers = program.layers, interior = site.stages - 2;
+  const std::vector<int64_t> even = evenSplit(layers, site.stages);
+  Candidate split = c;
+  split.firstLayers = even.front();
+  split.lastLayers = even.back();
+  double least = std::min(enough, chunkedTime(site, split, enough));
+  const double rest = restTime(site, c);
+  for (int64_t first = 1; first + interior + 1 <= layers; ++first) {
+    // Interior stages have no more than time lets the last rank of them hold.
+    const double shortest = site.least[static_cast<size_t>(first)].all();
+    const double most = (least - rest) / (site.passes * shortest *
+                                          static_cast<double>(c.chunks));
+    const auto each = static_cast<int64_t>(
+        std::clamp(most * (1 + 1e-9), 1.0, static_cast<double>(layers)));
+    const bool others = c.pp > 2 || site.bothEnds;
+    const int64_t ends = layers - interior - first;
+    int64_t last = ends;
+    if (interior > 0)
+      last = others ? std::max<int64_t>(
+                          1, layers - first - interior * (each + 1) + 1)
+                    : 1;
+    for (; last <= ends; ++last) {
+      const double time = rest + endsTime(site, c, first, last);
+      if (time >= least)
+        continue;
+      split.firstLayers = first;
+      split.lastLayers = last;
+      least = std::min(least, chunkedTime(site, split, least));
+    }
+  }
+  return least;
+}
+
+} // namespace shardwright::cost
