@@ -1,5 +1,6 @@
 # Configuration of the lit tests; lit.site.cfg.py in the build tree loads it.
 import os
+import shutil
 import subprocess
 
 import lit.formats
@@ -45,3 +46,5 @@ for module in ("numpy", "torch"):
                        f"sys.exit(importlib.util.find_spec('{module}') is None)"],
                       check=False).returncode == 0:
         config.available_features.add(module)
+if shutil.which("clang++"):
+    config.available_features.add("clang")

@@ -7,6 +7,7 @@
 #include <memory>
 #include <memory_resource>
 #include <mutex>
+#include <new>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -93,9 +94,9 @@ private:
           if (slot.node)
             slots[place(slot.hash, nullptr)] = slot;
       }
-      Node *node = std::construct_at(
-          static_cast<Node *>(memory.allocate(sizeof(Node), alignof(Node))),
-          key, std::move(value));
+      // Braces: Clang before 16 makes no aggregate in parentheses.
+      Node *node = new (memory.allocate(sizeof(Node), alignof(Node)))
+          Node{key, std::move(value)};
       slots[place(hash, nullptr)] = {hash, node};
       ++count;
       return *node;
