@@ -44,8 +44,8 @@ std::map<int64_t, int64_t> savedOffsets(model::KindOp forward) {
 
 class Allocator {
 public:
-  Allocator(const PlannedModule &planned, const ParameterAddresses &parameters)
-      : planned(planned), parameters(parameters) {}
+  explicit Allocator(const ParameterAddresses &parameters)
+      : parameters(parameters) {}
 
   /// Places all values of a variant's functions and writes their addresses.
   LogicalResult place(Variant &variant) {
@@ -210,7 +210,6 @@ private:
                 IntegerAttr::get(IntegerType::get(context, 64), bytes));
   }
 
-  const PlannedModule &planned;
   const ParameterAddresses &parameters;
 };
 
@@ -292,7 +291,7 @@ private:
         break;
       }
     }
-    Allocator allocator(planned, parameters);
+    Allocator allocator(parameters);
     for (auto &[name, variant] : variants) {
       if (!variant.forward)
         return emitError(module.getLoc())
