@@ -22,7 +22,6 @@
 
 namespace shardwright::cost {
 
-/// All that the search knows of a model on a machine.
 inline constexpr Seconds
     unlimitedTime(std::numeric_limits<double>::infinity());
 
@@ -32,6 +31,7 @@ struct BoundedSplit {
   Seconds bound;
 };
 
+/// All that the search knows of a model on a machine.
 class Estimator {
 public:
   virtual ~Estimator() = default;

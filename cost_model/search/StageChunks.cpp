@@ -83,6 +83,8 @@ const std::vector<double> &
 StageBounds::inFlight(const Site &site, const Candidate &c, int64_t rank,
                       const StageStarts &starts) const {
   const RankSlots &slots = (*site.slots)[static_cast<size_t>(rank)];
+  if (uniform())
+    return slots.fullest;
   size_t kinds = 0;
   for (size_t k = 0; k < site.layers.size(); ++k)
     for (int64_t chunk = 0; chunk < c.chunks; ++chunk)
@@ -96,14 +98,13 @@ StageBounds::inFlight(const Site &site, const Candidate &c, int64_t rank,
 /// Bytes of a rank without what its layers hold.
 double StageBounds::rankBytes(const Site &site, const Candidate &c,
                               int64_t rank) const {
+  const bool owned = stageOwners(c.schedule) == 1;
   double bytes = static_cast<double>(profile.frameworkBytes.count());
-  for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
-    const int64_t stage = stageAt(c.schedule, c.pp, {rank, chunk});
-    if (stage == 0)
-      bytes += site.entranceState;
-    if (stage + 1 == stageCount(c))
-      bytes += site.exitState;
-  }
+  if (rank == 0 || (!owned && rank + 1 == c.pp))
+    bytes += site.entranceState;
+  if (owned ? rank == (site.bothEnds ? 0 : c.pp - 1)
+            : rank == 0 || rank + 1 == c.pp)
+    bytes += site.exitState;
   return bytes;
 }
 
@@ -152,6 +153,8 @@ double StageBounds::leastRecomputed(const Site &site, const Candidate &c,
     bytes -= taken * spares;
   }
   double left = static_cast<double>(full - asked), time = 0;
+  if (uniform())
+    return std::max(0.0, left) * more(site.layers.front());
   for (size_t k : site.cheapest) {
     double count = 0;
     for (int64_t chunk = 0; chunk < c.chunks && count < left; ++chunk)
