@@ -271,6 +271,11 @@ private:
                          const StageStarts &starts) const;
   double layersOf(size_t k, const StageStarts &starts, int64_t stage) const;
   void setSums(Site &site, const Candidate &c) const;
+  template <typename Of>
+  double rankSum(const Site &site, const Candidate &c,
+                 const StageStarts &starts, int64_t rank, Of of) const;
+  double rankTime(const Site &site, const Candidate &c,
+                  const StageStarts &starts, int64_t rank, double enough) const;
   double restTime(const Site &site, const Candidate &c) const;
   double meanTime(const Site &site, const Candidate &c) const;
   double endsTime(const Site &site, const Candidate &c, int64_t first,

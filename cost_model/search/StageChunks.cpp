@@ -315,64 +315,69 @@ double StageBounds::chunkSum(const Site &site, const Candidate &c,
   return all;
 }
 
+template <typename Of>
+double StageBounds::rankSum(const Site &site, const Candidate &c,
+                            const StageStarts &starts, int64_t rank,
+                            Of of) const {
+  double sum = 0;
+  for (int64_t chunk = 0; chunk < c.chunks; ++chunk)
+    sum += chunkSum(site, c, starts,
+                    stageAt(c.schedule, c.pp, {rank, chunk}), of);
+  return sum;
+}
+
 /// A rank runs its chunks for every microbatch that passes them. The first
 /// microbatch arrives behind the stages before its first chunk, and where a
 /// rank's first chunk is the first stages in order, the gradients of those
 /// stages still follow its last. Weight gradients that run apart may come later.
-/// Of times above `enough` not all ranks are looked at; those of the ends first.
-double StageBounds::chunkedTime(const Site &site, const Candidate &c,
-                                double enough) const {
-  const StageStarts starts(c, program.layers);
-  const bool asks = isMixed(c) && c.full.empty();
-  const auto ofRank = [&](int64_t rank, auto of) {
-    double sum = 0;
-    for (int64_t chunk = 0; chunk < c.chunks; ++chunk)
-      sum += chunkSum(site, c, starts,
-                      stageAt(c.schedule, c.pp, {rank, chunk}), of);
-    return sum;
-  };
+/// What it recomputes is left out of times above `enough`.
+double StageBounds::rankTime(const Site &site, const Candidate &c,
+                             const StageStarts &starts, int64_t rank,
+                             double enough) const {
   const auto all = [](const Cost &cost) { return cost.all(); };
   const auto passing = [&](const Cost &cost) {
     return splitsBackward(c.schedule) ? cost.forward : cost.all();
   };
-  // Of the stages before the first of a rank.
-  const auto arrives = [&](int64_t rank) {
-    double sum = 0;
+  double time = site.passes * rankSum(site, c, starts, rank, all);
+  if (stageOwners(c.schedule) == 1) {
     if (c.full.empty() && (!isMixed(c) || site.floor == 0))
-      sum = passing(site.sums[static_cast<size_t>(starts.of(rank))]
-                             [isMixed(c) ? 0 : 1]) +
-            (rank > 0 ? passing(site.entrance) : 0);
+      time += passing(site.sums[static_cast<size_t>(starts.of(rank))]
+                               [isMixed(c) ? 0 : 1]) +
+              (rank > 0 ? passing(site.entrance) : 0);
     else
       for (int64_t stage = 0; stage < rank; ++stage)
-        sum += chunkSum(site, c, starts, stage, passing);
-    return sum;
-  };
+        time += chunkSum(site, c, starts, stage, passing);
+  }
+  if (isMixed(c) && c.full.empty() && time <= enough)
+    time += site.passes * leastRecomputed(site, c, rank, starts);
+  return time;
+}
+
+/// Of times above `enough` not all ranks are looked at; those of the ends first.
+double StageBounds::chunkedTime(const Site &site, const Candidate &c,
+                                double enough) const {
+  const StageStarts starts(c, program.layers);
   const double rest = restTime(site, c);
   double pipeline = 0;
-  const auto isOver = [&](double time) {
-    return rest + time > enough;
-  };
   for (int64_t i = 0; i < c.pp; ++i) {
     const int64_t rank = i == 0 ? 0 : i == 1 ? c.pp - 1 : i - 1;
-    double time = site.passes * ofRank(rank, all);
-    if (stageOwners(c.schedule) == 1 && !isOver(time))
-      time += arrives(rank);
-    if (asks && !isOver(time))
-      time += site.passes * leastRecomputed(site, c, rank, starts);
-    pipeline = std::max(pipeline, time);
-    if (isOver(pipeline))
+    pipeline =
+        std::max(pipeline, rankTime(site, c, starts, rank, enough - rest));
+    if (rest + pipeline > enough)
       return rest + pipeline;
   }
   const bool hides = hidesReduce(c);
   double compute = kInfinity, reduce = kInfinity;
   for (int64_t rank = 0; rank < c.pp; ++rank) {
-    compute = std::min(compute, ofRank(rank, [](const Cost &cost) {
-                         return cost.compute;
-                       }));
+    compute = std::min(compute, rankSum(site, c, starts, rank,
+                                        [](const Cost &cost) {
+                                          return cost.compute;
+                                        }));
     if (!hides)
-      reduce = std::min(reduce, ofRank(rank, [](const Cost &cost) {
-                          return cost.reduce;
-                        }));
+      reduce = std::min(reduce, rankSum(site, c, starts, rank,
+                                        [](const Cost &cost) {
+                                          return cost.reduce;
+                                        }));
   }
   return stepTime(site, pipeline, hides ? site.leastReduce : reduce,
                   site.passes / site.microbatches * compute);
@@ -434,39 +439,88 @@ double StageBounds::meanTime(const Site &site, const Candidate &c) const {
   return restTime(site, c) + time;
 }
 
-/// The least over all splits of the bound of each. That of the even one rules out
-/// most others.
+namespace {
+
+/// The most of `low` .. `high` for which `holds`, which holds for all below one for
+/// which it does; `low` - 1 if it holds for none.
+template <typename Holds>
+int64_t mostThat(int64_t low, int64_t high, const Holds &holds) {
+  --low;
+  while (low < high) {
+    const int64_t middle = high - (high - low) / 2;
+    if (holds(middle))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+} // namespace
+
+/// The least over all splits of the bound of each. By the layers of all interior
+/// stages: as these grow, so does the time of ranks that have no others, and with
+/// them fixed the time of a rank with an end grows with the layers there. All this
+/// holds where the layers behind the first stage are of one kind.
 double StageBounds::chunkedSplitTime(const Site &site, const Candidate &c,
                                      double enough) const {
   const int64_t layers = program.layers, interior = site.stages - 2;
   const std::vector<int64_t> even = evenSplit(layers, site.stages);
-  Candidate split = c;
-  split.firstLayers = even.front();
-  split.lastLayers = even.back();
-  double least = std::min(enough, chunkedTime(site, split, enough));
   const double rest = restTime(site, c);
-  for (int64_t first = 1; first + interior + 1 <= layers; ++first) {
-    // Interior stages have no more than time lets the last rank of them hold.
-    const double shortest = site.least[static_cast<size_t>(first)].all();
-    const double most = (least - rest) / (site.passes * shortest *
-                                          static_cast<double>(c.chunks));
-    const auto each = static_cast<int64_t>(
-        std::clamp(most * (1 + 1e-9), 1.0, static_cast<double>(layers)));
-    const bool others = c.pp > 2 || site.bothEnds;
-    const int64_t ends = layers - interior - first;
-    int64_t last = ends;
-    if (interior > 0)
-      last = others ? std::max<int64_t>(
-                          1, layers - first - interior * (each + 1) + 1)
-                    : 1;
-    for (; last <= ends; ++last) {
-      const double time = rest + endsTime(site, c, first, last);
-      if (time >= least)
-        continue;
-      split.firstLayers = first;
-      split.lastLayers = last;
-      least = std::min(least, chunkedTime(site, split, least));
+  double least = std::min(
+      enough, chunkedTime(site, withSplit(c, {even.front(), even.back(), 0}),
+                          enough));
+  const auto ask = [&](int64_t first, int64_t last) {
+    if (rest + endsTime(site, c, first, last) < least)
+      least = std::min(
+          least, chunkedTime(site, withSplit(c, {first, last, 0}), least));
+  };
+  int64_t alike = 1; // layers on the first stage
+  for (size_t k = 0, kinds = 0; alike < layers; ++alike, kinds = 0) {
+    for (k = 0; k < site.layers.size(); ++k)
+      kinds += before[k].back() > before[k][static_cast<size_t>(alike)];
+    if (kinds <= 1)
+      break;
+  }
+  for (int64_t first = 1; first < alike; ++first)
+    for (int64_t last = interior > 0 ? 1 : layers - first;
+         last <= layers - interior - first; ++last)
+      ask(first, last);
+
+  const auto inTime = [&](int64_t first, int64_t last, int64_t rank) {
+    const StageStarts starts(withSplit(c, {first, last, 0}), layers);
+    return rest + rankTime(site, c, starts, rank, least - rest) < least;
+  };
+  int64_t most = interior > 0 ? layers - alike - 1 : 0;
+  if (c.pp > 2 || (site.bothEnds && interior > 0)) {
+    const int64_t others = site.bothEnds ? c.pp / 2 : c.pp - 2;
+    most = mostThat(interior, most, [&](int64_t inner) {
+      const int64_t last = layers - inner - alike;
+      return inTime(alike, last, 1) && inTime(alike, last, others);
+    });
+  }
+  const double shortest = site.least[static_cast<size_t>(alike)].all();
+  for (int64_t inner = most; inner >= interior; --inner) {
+    const int64_t ends = layers - inner;
+    // Both ranks of the ends together, or the one of both.
+    const int64_t beside =
+        interior > 0 ? (2 * c.chunks - 2) * (inner / interior) : 0;
+    const double held =
+        site.entrance.all() + site.exit.all() +
+        shortest * static_cast<double>(ends + (site.bothEnds ? 0 : beside));
+    if (site.passes * held > (least - rest) * (site.bothEnds ? 1 : 2))
+      continue;
+    int64_t from = alike, to = ends - 1;
+    if (!site.bothEnds) {
+      to = mostThat(from, to, [&](int64_t first) {
+        return inTime(first, ends - first, 0);
+      });
+      from = ends - mostThat(ends - to, ends - from, [&](int64_t last) {
+               return inTime(ends - last, last, c.pp - 1);
+             });
     }
+    for (int64_t first = from; first <= to; ++first)
+      ask(first, ends - first);
   }
   return least;
 }
