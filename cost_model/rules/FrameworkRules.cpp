@@ -158,6 +158,7 @@ void checkFrameworkRecompute(RuleCheck &check) {
   if (factsOf(check.framework).recomputesByStage)
     return;
   std::vector<int64_t> full, layers; // of each stage
+  bool selects = false; // some layer recomputes a part of itself
   for (const Stage &stage : check.plan.stages) {
     full.push_back(0);
     layers.push_back(0);
@@ -167,11 +168,17 @@ void checkFrameworkRecompute(RuleCheck &check) {
       layers.back() += run.count;
       if (run.recompute == Recompute::Full)
         full.back() += run.count;
+      selects = selects || run.recompute == Recompute::Selective;
     }
   }
   if (full.empty())
     return;
   const int64_t most = *std::max_element(full.begin(), full.end());
+  if (selects && most > 0)
+    check.fail("expected all layers that recompute to do so in full, or all "
+               "selectively, under " + std::string(name(check.framework)) +
+                   ", but got both",
+               {"full", "selective"});
   std::string found;
   bool differ = false;
   for (size_t i = 0; i < full.size(); ++i) {

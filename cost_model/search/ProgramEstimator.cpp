@@ -274,6 +274,8 @@ int64_t leastThatFits(int64_t most, bool steadily,
                       const std::function<bool(int64_t)> &fits) {
   if (isAllowed(0) && fits(0))
     return 0;
+  if (steadily && !fits(most))
+    return -1;
   int64_t least = 1;
   for (int64_t end = steadily ? most + 1 : least; least < end;) {
     const int64_t middle = least + (end - least) / 2;
