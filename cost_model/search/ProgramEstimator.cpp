@@ -76,6 +76,8 @@ public:
     LayerTable table;
     const ScheduleFacts *facts;
     std::map<std::pair<uint64_t, int64_t>, Bytes> stages; ///< see stageBytes
+    /// Of ranks that run several: by rank and, of each, what it holds.
+    std::map<std::vector<int64_t>, Bytes> ranks;
   };
   /// Facts for memory only: collectives and flops are left out.
   LayerTable tableOf(const Plan &plan) {
@@ -99,7 +101,7 @@ public:
                                Recompute::None);
       LayerTable table = tableOf(plan);
       current = std::make_unique<Site>(
-          Site{key, plan, std::move(table), &scheduleOf(plan), {}});
+          Site{key, plan, std::move(table), &scheduleOf(plan), {}, {}});
     }
     return *current;
   }
@@ -147,15 +149,26 @@ public:
           site, c.recompute, rank,
           std::accumulate(counts.begin(), counts.begin() + rank, int64_t(0)),
           counts[rank], full.empty() ? counts[rank] : full[rank]);
-    std::vector<Stage> stages =
-        stagesWith(program, counts, c.recompute, full);
-    std::swap(site.plan.stages, stages);
-    const Bytes bytes =
-        estimateStageMemory(program, hardware, profile, site.plan, site.table,
-                            rank, site.facts)
-            .total();
-    std::swap(site.plan.stages, stages);
-    return bytes;
+    std::vector<int64_t> key{static_cast<int64_t>(c.recompute), rank};
+    for (int64_t chunk = 0; chunk < c.chunks; ++chunk) {
+      const int64_t stage = stageAt(c.schedule, c.pp, {rank, chunk});
+      key.push_back(counts[stage]);
+      key.push_back(full.empty() ? counts[stage] : full[stage]);
+      if (layerKinds > 1) // it matters which layers
+        key.push_back(std::accumulate(counts.begin(), counts.begin() + stage,
+                                      int64_t(0)));
+    }
+    const auto [entry, inserted] = site.ranks.try_emplace(std::move(key));
+    if (inserted) {
+      std::vector<Stage> stages =
+          stagesWith(program, counts, c.recompute, full);
+      std::swap(site.plan.stages, stages);
+      entry->second = estimateStageMemory(program, hardware, profile, site.plan,
+                                          site.table, rank, site.facts)
+                          .total();
+      std::swap(site.plan.stages, stages);
+    }
+    return entry->second;
   }
 
   const ScheduleFacts &scheduleOf(const Plan &plan) {
