@@ -289,6 +289,15 @@ std::optional<double> ValidationOutcome::error() const {
   return *predictedSeconds / *measuredSeconds - 1;
 }
 
+namespace {
+
+/// Microbatches that chunks run in a row: rows do not say, so the least.
+int64_t groupOf(const ValidationRow &row) {
+  return leastGroup(row.pp, row.globalBatch / (row.dp * row.microBatch));
+}
+
+} // namespace
+
 std::string unsupportedReason(const ValidationRow &row) {
   if (row.model.experts > 0 && (row.model.topK < 1 || row.model.expertFfn < 1))
     return "experts of unstated size";
@@ -323,8 +332,8 @@ std::string unsupportedReason(const ValidationRow &row) {
     // then, which is at most one layer a stage from the truth.
     if (row.model.layers % (row.pp * row.chunks) != 0 && row.layoutKnown)
       return "layers that do not divide over virtual stages";
-    if (row.globalBatch / (row.dp * row.microBatch) % row.pp != 0)
-      return "interleaving with microbatches that are no multiple of pp";
+    if (groupOf(row) == 0)
+      return "interleaving with fewer microbatches than stages";
   }
   return "";
 }
@@ -415,6 +424,8 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   plan.schedule = row.chunks > 1 ? ScheduleKind::Interleaved
                                  : ScheduleKind::OneFOneB;
   plan.chunks = row.chunks;
+  if (const int64_t group = groupOf(row); row.chunks > 1 && group != row.pp)
+    plan.group = group;
   plan.stages = runStages(row, program, result.profile, plan);
   const std::vector<Violation> violations =
       checkPlan(program, plan, ModelCheck::NameOnly);

@@ -131,6 +131,14 @@ TEST_CASE("what is not modelled is said and counted") {
   CHECK(reason("\"megatron\"", "\"alpa\"") == "no profile for alpa");
   CHECK(reason("\"pp\": 2", "\"vp\": 3, \"pp\": 2") ==
         "layers that do not divide over virtual stages");
+  // Three microbatches over two ranks run in a group of three; one in none.
+  const std::string chunks = edited(line(), "\"pp\": 2", "\"vp\": 2, \"pp\": 2");
+  const std::string odd =
+      edited(chunks, "\"global_batch\": 16", "\"global_batch\": 6");
+  CHECK(validate({rowOf(odd)}, llamaOf).summary.predicted == 1);
+  CHECK(unsupportedReason(
+            rowOf(edited(odd, "\"global_batch\": 6", "\"global_batch\": 2"))) ==
+        "interleaving with fewer microbatches than stages");
   const std::string text =
       line() + "\n\n" + named("b", edited(line(), "\"bf16\"", "\"int8\"")) +
       "\n";
