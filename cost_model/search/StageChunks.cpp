@@ -475,13 +475,14 @@ double StageBounds::chunkedSplitTime(const Site &site, const Candidate &c,
       least = std::min(
           least, chunkedTime(site, withSplit(c, {first, last, 0}), least));
   };
+  const auto kindsBehind = [&](int64_t first) {
+    return std::count_if(before.begin(), before.end(), [&](const auto &layersOf) {
+      return layersOf.back() > layersOf[static_cast<size_t>(first)];
+    });
+  };
   int64_t alike = 1; // layers on the first stage
-  for (size_t k = 0, kinds = 0; alike < layers; ++alike, kinds = 0) {
-    for (k = 0; k < site.layers.size(); ++k)
-      kinds += before[k].back() > before[k][static_cast<size_t>(alike)];
-    if (kinds <= 1)
-      break;
-  }
+  while (kindsBehind(alike) > 1)
+    ++alike;
   for (int64_t first = 1; first < alike; ++first)
     for (int64_t last = interior > 0 ? 1 : layers - first;
          last <= layers - interior - first; ++last)
