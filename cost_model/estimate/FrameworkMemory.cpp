@@ -66,7 +66,7 @@ public:
   double savedOnHost() const {
     double largest = 0;
     forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
-      if (isLayer(run))
+      if (isLayer(kindOf(run)))
         largest = std::max(largest, savedBy(run));
     });
     return std::max(
@@ -146,11 +146,6 @@ private:
     return program.kinds[static_cast<size_t>(kindIndex(program, run.kind))];
   }
 
-  bool isLayer(const StageRun &run) const {
-    const Kind &kind = kindOf(run);
-    return takesStream(kind) && givesStream(kind);
-  }
-
   bool isHead(const StageRun &run) const { return !givesStream(kindOf(run)); }
 
   /// What a layer saves beside its stream.
@@ -163,7 +158,7 @@ private:
 
   double otherwiseSavedBy(const StageRun &run) const {
     const LayerMemory &layer = table.of(run).memory;
-    if (!isLayer(run))
+    if (!isLayer(kindOf(run)))
       return isHead(run) && profile.lossParts > 1
                  ? -static_cast<double>(savedIn(layer).count())
                  : 0;
@@ -188,7 +183,7 @@ private:
     return static_cast<double>(bytes.count());
   }
   double eagerSavedBy(const StageRun &run) const {
-    if (!isLayer(run))
+    if (!isLayer(kindOf(run)))
       return 0;
     double own = 0;
     if (run.recompute != Recompute::Full)
@@ -198,7 +193,7 @@ private:
     return own;
   }
   double savedBy(const StageRun &run) const {
-    if (!isLayer(run))
+    if (!isLayer(kindOf(run)))
       return 0;
     return static_cast<double>(table.of(run).memory.saved.count()) +
            otherwiseSavedBy(run) + eagerSavedBy(run);

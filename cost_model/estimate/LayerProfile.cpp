@@ -19,7 +19,7 @@ struct DropoutTime {
 
 DropoutTime dropoutTime(const Plan &plan, const Kind &kind,
                         const Hardware &hardware, const Profile &profile) {
-  if (profile.savedMaskBytes == 0 || !takesStream(kind) || !givesStream(kind))
+  if (profile.savedMaskBytes == 0 || !isLayer(kind))
     return {};
   const Function &forward = kind.variants.front().forward;
   for (const Result &result : forward.results) {

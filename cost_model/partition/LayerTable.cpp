@@ -21,7 +21,7 @@ LayerTable::LayerTable(
   for (size_t i = 0; i < program.kinds.size(); ++i) {
     const Kind &kind = program.kinds[i];
     for (Recompute policy : policies)
-      if (policy == Recompute::None || (takesStream(kind) && givesStream(kind)))
+      if (policy == Recompute::None || isLayer(kind))
         entries.push_back(
             {kind.name, policy, factsOf(static_cast<int>(i), policy)});
   }

@@ -9,10 +9,6 @@ namespace shardwright::cost {
 
 namespace {
 
-bool isLayer(const Kind &kind) {
-  return takesStream(kind) && givesStream(kind);
-}
-
 Cut cutOf(const Plan &plan, int64_t size, const Axes &axes, Segment segment) {
   if (axes.empty())
     return {size, 1, ""};

@@ -159,7 +159,7 @@ std::vector<std::string> modelFacts(const Program &program) {
   int repeated = 0;
   for (const Run &run : runsByKind(program)) {
     const Kind &kind = program.kinds[run.kind];
-    if (!takesStream(kind) || !givesStream(kind))
+    if (!isLayer(kind))
       continue;
     ++repeated;
     kinds += (kinds.empty() ? "" : ", ") + std::to_string(run.count) + " " +

@@ -53,6 +53,10 @@ bool givesStream(const Kind &kind) {
       [](const Result &r) { return r.kind == ResultKind::StreamOut; });
 }
 
+bool isLayer(const Kind &kind) {
+  return takesStream(kind) && givesStream(kind);
+}
+
 int64_t elementCount(const Parameter &parameter) {
   int64_t elements = 1;
   for (const Dim &dim : parameter.dims)

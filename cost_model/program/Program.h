@@ -149,10 +149,11 @@ struct Program {
 
 /// Index of the kind named `kind`, or -1.
 int kindIndex(const Program &program, std::string_view kind);
-/// Whether the forward function of `kind` takes / gives a stream: repeated
-/// layers do both, the embedding only gives one, the head only takes one.
+/// Whether the forward function of `kind` takes / gives a stream: layers, which
+/// repeat, do both, the embedding only gives one, the head only takes one.
 bool takesStream(const Kind &kind);
 bool givesStream(const Kind &kind);
+bool isLayer(const Kind &kind);
 
 /// Number of parameters, each shared tensor once, without padding.
 int64_t parameterCount(const Program &program);

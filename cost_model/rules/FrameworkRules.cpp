@@ -37,10 +37,7 @@ bool pricesAll(const RuleCheck &check) {
 /// Whether `run` is of layers that repeat; kinds that are not known are none.
 bool isOfLayers(const RuleCheck &check, const StageRun &run) {
   const int kind = kindIndex(check.program, run.kind);
-  if (kind < 0)
-    return false;
-  const Kind &type = check.program.kinds[static_cast<size_t>(kind)];
-  return takesStream(type) && givesStream(type);
+  return kind >= 0 && isLayer(check.program.kinds[static_cast<size_t>(kind)]);
 }
 
 } // namespace

@@ -301,7 +301,7 @@ std::string showSplit(const Program &program,
     int64_t layers = 0;
     for (const StageRun &run : stage.runs) {
       const Kind &kind = program.kinds[kindIndex(program, run.kind)];
-      if (takesStream(kind) && givesStream(kind))
+      if (isLayer(kind))
         layers += run.count;
     }
     text += (text.empty() ? "" : "+") + std::to_string(layers);

@@ -155,11 +155,6 @@ std::vector<Stage> stagesWith(const Program &program,
                               Recompute policy,
                               const std::vector<int64_t> &full = {});
 
-/// A kind of layers that repeat: embedding and head do not.
-inline bool isRepeated(const Kind &kind) {
-  return takesStream(kind) && givesStream(kind);
-}
-
 /// Degrees, batch, ZeRO and schedule of `candidate`; mesh and stages stay.
 void setFields(const Program &program, Plan &plan, const Candidate &candidate);
 /// The same and the mesh; stages stay.

@@ -28,7 +28,7 @@ std::vector<Recompute> searchedPolicies(const Program &program) {
        {Recompute::None, Recompute::Selective, Recompute::Full})
     if (std::all_of(program.kinds.begin(), program.kinds.end(),
                     [&](const Kind &kind) {
-                      return !isRepeated(kind) || hasVariant(kind, policy);
+                      return !isLayer(kind) || hasVariant(kind, policy);
                     }))
       policies.push_back(policy);
   return policies;
@@ -57,7 +57,7 @@ public:
         bounds(program, hardware, profile, base, policies, schedules,
                gradients, offloads, cache) {
     layerKinds = std::count_if(program.kinds.begin(), program.kinds.end(),
-                               isRepeated);
+                               isLayer);
   }
   /// For another thread.
   explicit State(const State &other)

@@ -36,7 +36,7 @@ StageBounds::StageBounds(const Program &program, const Hardware &hardware,
     joined = joined && !splitsBackward(kind);
   }
   for (size_t i = 0; i < program.kinds.size(); ++i)
-    if (isRepeated(program.kinds[i]))
+    if (isLayer(program.kinds[i]))
       layerKinds.push_back(static_cast<int>(i));
   std::array<size_t, 2> counts{}; // of other kinds, and of those with experts
   places.assign(program.kinds.size(), {false, 0});
@@ -62,7 +62,7 @@ StageBounds::StageBounds(const Program &program, const Hardware &hardware,
         (parameter.segment == Segment::Experts ? expertElements : elements) +=
             static_cast<double>(run.count) *
             static_cast<double>(elementCount(parameter));
-    if (!isRepeated(kind))
+    if (!isLayer(kind))
       continue;
     for (int64_t i = 0; i < run.count; ++i)
       for (size_t k = 0; k < layerKinds.size(); ++k)

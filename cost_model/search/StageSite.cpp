@@ -42,7 +42,7 @@ StageBounds::Row StageBounds::priced(const Plan &plan, bool routed,
     const auto [isRouted, place] = places[kind];
     if (isRouted != routed)
       continue;
-    const bool repeated = isRepeated(program.kinds[kind]);
+    const bool repeated = isLayer(program.kinds[kind]);
     if (place == row.prices.size()) { // the kind's first run
       const std::array<LayerProfile, 3> layers =
           cache.priced(program, hardware, profile, plan, run.kind,
@@ -147,7 +147,7 @@ double StageBounds::leastSaved(const Plan &plan, const LayerMemory &memory,
 StageBounds::Holds StageBounds::held(const Plan &plan, bool routed) {
   Holds holds;
   for (size_t kind = 0; kind < places.size(); ++kind) {
-    if (places[kind].first != routed || !isRepeated(program.kinds[kind]))
+    if (places[kind].first != routed || !isLayer(program.kinds[kind]))
       continue;
     holds.resize(std::max(holds.size(), places[kind].second + 1));
     for (Recompute policy : policies) {
@@ -241,7 +241,7 @@ bool StageBounds::endsFit(const Candidate &c, double limit) {
         setMesh(whole);
         Bytes most(0);
         for (const Run &run : program.stack)
-          if (!isRepeated(program.kinds[static_cast<size_t>(run.kind)]))
+          if (!isLayer(program.kinds[static_cast<size_t>(run.kind)]))
             most = std::max(
                 most, cache.memory(program, whole, run.kind, Recompute::None)
                           .workspace);
@@ -337,7 +337,7 @@ StageBounds::Cost StageBounds::costOf(const Price &price, const Price &longer,
     return cost;
   // What shows of transfers does not grow slower than layers of one kind do.
   // Kinds side by side, and the ends beside layers, may hide one another's.
-  const bool alone = uniform() && isRepeated(program.kinds[index]);
+  const bool alone = uniform() && isLayer(program.kinds[index]);
   StageWork work;
   LayerProfile layer;
   layer.forward =
@@ -440,7 +440,7 @@ const StageBounds::Site &StageBounds::site(const Candidate &c, Depth depth) {
   }
   for (const Run &run : program.stack) {
     const Kind &kind = program.kinds[static_cast<size_t>(run.kind)];
-    if (isRepeated(kind))
+    if (isLayer(kind))
       continue;
     const bool exits = takesStream(kind);
     const double count = static_cast<double>(run.count);

@@ -8,10 +8,8 @@ namespace {
 
 void addLayer(Stage &stage, const Kind &kind, Recompute policy) {
   if (stage.runs.empty() || stage.runs.back().kind != kind.name)
-    stage.runs.push_back({kind.name, 0,
-                          takesStream(kind) && givesStream(kind)
-                              ? policy
-                              : Recompute::None});
+    stage.runs.push_back(
+        {kind.name, 0, isLayer(kind) ? policy : Recompute::None});
   ++stage.runs.back().count;
 }
 

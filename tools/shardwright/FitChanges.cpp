@@ -24,9 +24,7 @@ Plan recomputing(const Program &program, const Plan &plan, Recompute policy,
     for (const StageRun &run : stage.runs) {
       const Kind &kind =
           program.kinds[static_cast<size_t>(kindIndex(program, run.kind))];
-      const int64_t taken = takesStream(kind) && givesStream(kind)
-                                ? std::min(left, run.count)
-                                : 0;
+      const int64_t taken = isLayer(kind) ? std::min(left, run.count) : 0;
       left -= taken;
       if (taken > 0)
         runs.push_back({run.kind, taken, policy});
