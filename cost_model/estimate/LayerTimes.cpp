@@ -43,6 +43,8 @@ public:
       addCollectives(false);
       if (profile.gatherLogits && plan.tp > 1)
         addLogitsGather();
+      if (plan.kvReplicas > 1 && factsOf(profile.framework).gathersHeads)
+        addHeadsGather();
     }
     return time;
   }
@@ -410,6 +412,53 @@ private:
             placeGroup(plan.tp, 1, hardware.ranksPerNode()));
         return;
       }
+  }
+
+  /// What tp ranks have together of `values`: queries, keys and values, or their
+  /// gradients. Ranks that share a key/value head count it once.
+  Bytes bytesOfHeads(const std::vector<ValueId> &values) const {
+    Bytes bytes(0);
+    for (size_t i = 0; i < 3; ++i) {
+      const auto id = static_cast<size_t>(values[i]);
+      bytes += plan.tp / (i == 0 ? 1 : plan.kvReplicas) *
+               localBytes(plan, function.values[id], planned.encodings[id]);
+    }
+    return bytes;
+  }
+
+  /// The product that gives `value` but for norms and positions; -1 if what is
+  /// behind them comes from elsewhere.
+  int productBehind(ValueId value) const {
+    int op = producer[static_cast<size_t>(value)];
+    while (op >= 0 && function.ops[static_cast<size_t>(op)].space.kernel !=
+                          KernelClass::Gemm)
+      op = producer[static_cast<size_t>(
+          function.ops[static_cast<size_t>(op)].operands[0])];
+    return op;
+  }
+
+  /// Behind the product in either pass, and before that of its gradient.
+  void addHeadsGather() {
+    const Placement at = placeGroup(plan.tp, 1, hardware.ranksPerNode());
+    for (const Op &op : function.ops) {
+      const bool forward = op.space.kernel == KernelClass::Attention;
+      if (!forward && op.space.kernel != KernelClass::AttentionGrad)
+        continue;
+      if (forward) {
+        const int product = productBehind(op.operands[0]);
+        if (product < 0 || !counts(product))
+          continue;
+        const Bytes whole = bytesOfHeads(op.operands);
+        time.gathers += collectiveTime(hardware, Collective::AllGather,
+                                       Bytes(whole.count() / plan.tp), at);
+      } else {
+        time.finishes += collectiveTime(hardware, Collective::ReduceScatter,
+                                        bytesOfHeads(op.results), at);
+      }
+      if (profile.graphs == GraphCapture::None)
+        time.issued += backward ? profile.backwardOperators
+                                : profile.forwardOperators;
+    }
   }
 
   const Hardware &hardware;

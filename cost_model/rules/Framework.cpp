@@ -80,7 +80,14 @@ const FrameworkFacts &factsOf(Framework framework) {
       // (NVIDIA-NeMo/Megatron-Bridge b00deab, cpu-offloading/card.yaml).
       false,
       // core/transformer/transformer_config.py: cpu_offloading.
-      HostActivations::WithoutPipeline};
+      HostActivations::WithoutPipeline,
+      ExpertTensor::Any,
+      false,
+      true,
+      false,
+      // core/transformer/attention.py, get_query_key_value_tensors:
+      // all_gather_last_dim_from_tensor_parallel_region.
+      true};
   // Its offload moves parameters and gradients, too; that is not priced.
   static const FrameworkFacts titan = {
       "torchtitan 0.2.2",

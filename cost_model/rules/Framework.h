@@ -61,6 +61,9 @@ struct FrameworkFacts {
   /// To a multiple of 128 * tp, as plans here are (paddedVocab).
   bool padsVocabulary = true;
   bool evenGroups = false; ///< interleaved microbatches in evenGroup's groups
+  /// Where tp exceeds key/value heads, tp ranks split the product of queries,
+  /// keys and values evenly, gather what it gives and take their heads of it.
+  bool gathersHeads = false;
 };
 const FrameworkFacts &factsOf(Framework framework);
 

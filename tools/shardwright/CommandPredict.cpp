@@ -1,7 +1,6 @@
 //===- CommandPredict.cpp - What a given plan costs -----------------------===//
 
 #include "cost_model/estimate/Explain.h"
-#include "cost_model/hardware/Collective.h"
 #include "cost_model/partition/Assignment.h"
 #include "cost_model/partition/Layout.h"
 #include "cost_model/search/Report.h"
@@ -48,34 +47,23 @@ struct PredictOptions {
   }
 };
 
-/// With more ranks than key/value heads Megatron Core splits the fused weight
-/// over all of them and gathers what it gives, of which a rank then takes its
-/// part (megatron/core/transformer/attention.py, num_query_groups <
-/// world_size); backward its gradient is scattered. The plan repeats heads.
+/// Where Megatron Core splits a fused weight, the plan repeats heads.
 void noteGatheredHeads(const Question &question, const Plan &plan,
                        std::ostream &err) {
-  if (question.framework != Framework::MegatronCore || plan.kvReplicas == 1)
+  if (plan.kvReplicas == 1 || !factsOf(question.framework).gathersHeads)
     return;
   const Program &program = question.model.program;
-  const Hardware &hardware = question.cluster.hardware;
   const int64_t width =
       (program.heads + 2 * program.kvHeads) * program.headDim;
   const Bytes whole(plan.microBatch * plan.sequence / plan.cp * width *
                     byteWidth(plan.dtypes.compute));
-  const Bytes part(whole.count() / plan.tp);
-  const Placement at = placeGroup(plan.tp, 1, hardware.ranksPerNode());
-  const Seconds once =
-      collectiveTime(hardware, Collective::AllGather, part, at) +
-      collectiveTime(hardware, Collective::ReduceScatter, whole, at);
-  const std::vector<int64_t> layers = layersOf(program, plan);
-  const int64_t most = *std::max_element(layers.begin(), layers.end());
-  note("megatron-core gathers queries, keys and values of " +
-           std::to_string(plan.tp) + " ranks that share " +
-           std::to_string(program.kvHeads) + " key/value heads, " +
-           bytesText(whole) + " a layer and microbatch, and scatters their "
-           "gradients: " +
-           secondsText(static_cast<double>(most * plan.microbatches()) * once) +
-           " a step that are not in the prediction, which repeats heads",
+  note(std::string(name(question.framework)) +
+           " gathers queries, keys and values of " + std::to_string(plan.tp) +
+           " ranks that share " + std::to_string(program.kvHeads) +
+           " key/value heads, " + bytesText(whole) +
+           " a layer and microbatch, and scatters their gradients (in "
+           "tp_communication); weights of keys and values, which it splits, "
+           "are priced as whole heads",
        err);
 }
 

@@ -1,5 +1,6 @@
 #include "cost_model/estimate/Estimate.h"
 #include "cost_model/estimate/StageWork.h"
+#include "cost_model/hardware/Collective.h"
 #include "cost_model/search/Candidate.h"
 #include "SmallPrograms.h"
 #include "Shipped.h"
@@ -182,6 +183,42 @@ TEST_CASE("full recomputation may stop before the product that ends a layer") {
   const double spared = term(all, "recompute") - term(stops, "recompute");
   CHECK(spared > 0.15 * term(all, "recompute"));
   CHECK(spared < 0.30 * term(all, "recompute"));
+}
+
+TEST_CASE("Megatron gathers what shares key/value heads, by hand") {
+  // 16 query heads and 2 key/value heads on 4 ranks, 2,048 tokens in 16 bits.
+  const Program program = smallLlama({.sequence = 2048,
+                                      .hidden = 2048,
+                                      .kvHeads = 2,
+                                      .group = 8,
+                                      .headDim = 128,
+                                      .ffn = 5632,
+                                      .layers = 8});
+  const Bytes heads(2048 * (16 + 2 * 2) * 128 * 2);
+  const Hardware hardware = clusterOf("dgx-h100", 4);
+  const Placement node = placeGroup(4, 1, 8);
+  const Seconds gather = collectiveTime(hardware, Collective::AllGather,
+                                        Bytes(heads.count() / 4), node),
+                scatter = collectiveTime(hardware, Collective::ReduceScatter,
+                                         heads, node);
+  Profile megatron = profileOf("megatron-core-no-overlap");
+  megatron.graphs = GraphCapture::Whole; // no host
+  Profile other = megatron;
+  REQUIRE(megatron.framework == Framework::MegatronCore);
+  other.framework = Framework::Native;
+  const auto added = [&](int64_t tp, Recompute policy) {
+    const Plan plan = planFor(program, 1, 1, tp, true, 0, 1, 3, policy);
+    double more = 0;
+    for (const char *name : {"tp_communication", "recompute"})
+      more += term(estimate(program, hardware, megatron, plan), name) -
+              term(estimate(program, hardware, other, plan), name);
+    return more / (8 * 3);
+  };
+  CHECK(added(4, Recompute::None) == Approx((gather + scatter).count()));
+  // The core of attention is behind the gather, all of the layer is not.
+  CHECK(added(4, Recompute::Selective) == Approx((gather + scatter).count()));
+  CHECK(added(4, Recompute::Full) == Approx((2 * gather + scatter).count()));
+  CHECK(added(2, Recompute::None) == 0); // a head each
 }
 
 TEST_CASE("exchanges beside another microbatch, by hand") {
