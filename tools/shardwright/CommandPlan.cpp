@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <ostream>
 
@@ -209,6 +210,26 @@ void noteGroups(const SearchAnswer &found, std::ostream &err) {
          err);
 }
 
+/// What else is shown asks searches of its own.
+Beside plansBeside(const PlanOptions &options, const SearchAnswer &found,
+                   std::ostream &err) {
+  const auto start = std::chrono::steady_clock::now();
+  const bool lean = options.search.pareto.empty();
+  Beside beside;
+  if (lean)
+    beside.lean = leanPlans(found);
+  else
+    beside.front = askedFront(options.search, found);
+  const std::chrono::duration<double> took =
+      std::chrono::steady_clock::now() - start;
+  if (!lean || !beside.lean.empty())
+    note("searched for " +
+             std::string(lean ? "plans in less memory" : "the front") + " in " +
+             secondsText(Seconds(took.count())) + " more",
+         err);
+  return beside;
+}
+
 ExitCode runPlan(const PlanOptions &options, Streams streams) {
   const InterruptGuard guard; // of the fronts, too
   Failure failure;
@@ -223,11 +244,7 @@ ExitCode runPlan(const PlanOptions &options, Streams streams) {
     return report(failure, streams.err);
   for (const std::string &text : question.model.notes)
     note(text, streams.err);
-  Beside beside;
-  if (options.search.pareto.empty())
-    beside.lean = leanPlans(found);
-  else
-    beside.front = askedFront(options.search, found);
+  Beside beside = plansBeside(options, found, streams.err);
   if (!found.result.plans.empty() &&
       (options.search.goodput.any() ||
        found.objective == Objective::Goodput ||
