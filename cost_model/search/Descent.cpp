@@ -27,19 +27,28 @@ Candidate batchOf(const Candidate &part, const Candidate &mesh) {
 
 } // namespace
 
-std::optional<Candidate>
-Descent::run(const std::vector<const Node *> &parts) {
-  std::vector<Found> all;
-  std::set<Candidate> tried;
+std::vector<Node> Descent::drawFrom(const std::vector<const Node *> &parts) {
   // Ever further apart: the least bounds are of the best parts, or of those whose
   // costs the bounds do not know yet.
   const size_t most = std::min(kParts, parts.size());
   const size_t spare = parts.size() - most;
-  for (size_t i = 0; i < most && all.size() < kThrifty; ++i) {
+  std::vector<Node> drawn;
+  for (size_t i = 0; i < most; ++i) {
     const size_t apart =
         most > 1 ? spare * i * i / ((most - 1) * (most - 1)) : 0;
+    drawn.push_back(*parts[i + apart]);
+  }
+  return drawn;
+}
+
+std::optional<Candidate> Descent::run(const std::vector<Node> &drawn) {
+  std::vector<Found> all;
+  std::set<Candidate> tried;
+  for (const Node &part : drawn) {
+    if (all.size() >= kThrifty)
+      break;
     std::vector<Candidate> batches;
-    addBatches(*parts[i + apart], batches);
+    addBatches(part, batches);
     for (const Candidate &batch : batches)
       if (tried.insert(batch).second)
         if (std::optional<Found> found = thrifty(batch))

@@ -21,10 +21,12 @@ public:
       : estimator(estimator), options(options), meshes(meshes),
         family(options), rule(fullRule(options)) {}
 
-  /// Of some of `parts`, which are in the order of their bounds, plans with even
-  /// stages are priced, at first those that shard most; of the best of these
-  /// others. The fastest of all.
-  std::optional<Candidate> run(const std::vector<const Node *> &parts);
+  /// Some of `parts`, which are in the order of their bounds.
+  static std::vector<Node> drawFrom(const std::vector<const Node *> &parts);
+
+  /// Of parts that were drawn plans with even stages are priced, at first those
+  /// that shard most; of the best of these others. The fastest of all.
+  std::optional<Candidate> run(const std::vector<Node> &drawn);
 
 private:
   struct Found {

@@ -124,6 +124,8 @@ private:
       return unfit;
     });
     queue.fill(roots);
+    if (options.stop)
+      firstDrawn = Descent::drawFrom(queue.inOrder());
   }
 
   bool beaten(double bound, const Candidate &candidate) const {
@@ -197,11 +199,18 @@ private:
     incumbents = Incumbents(result.plans, options);
   }
 
-  /// A plan to show, which still counts as open: its part is not left.
+  /// A plan to show, which still counts as open: its part is not left. From where
+  /// the search is now and where it began: what it has priced may be worse, and
+  /// the longer of two searches shall not show the worse plan.
   void descend() {
-    const std::vector<const Node *> parts = queue.inOrder();
-    if (const auto plan = Descent(estimator, options, meshes).run(parts))
-      insert(*plan);
+    Descent descent(estimator, options, meshes);
+    const auto now = descent.run(Descent::drawFrom(queue.inOrder())),
+               first = descent.run(firstDrawn);
+    for (const std::optional<Candidate> &plan : {now, first})
+      if (plan && (result.plans.empty() ||
+                   estimator.time(*plan) <
+                       result.plans.front().estimate.stepTime))
+        insert(*plan);
   }
 
   /// The search was stopped: what is left may hold better plans.
@@ -216,8 +225,7 @@ private:
     if (!queue.empty())
       least = std::min(least, queue.top().bound);
     result.openBound = Seconds(least);
-    if (result.plans.empty() &&
-        options.cutoff.count() == std::numeric_limits<double>::infinity())
+    if (options.cutoff.count() == std::numeric_limits<double>::infinity())
       descend();
     for (const Node &root : aside)
       result.counters.open += left(family, root);
@@ -275,6 +283,7 @@ private:
   Crew crew;
   NodeQueue queue;
   std::vector<Node> aside; ///< roots that were not bounded before the stop
+  std::vector<Node> firstDrawn; ///< for a descent, should the search be stopped
   SearchResult result;
 };
 

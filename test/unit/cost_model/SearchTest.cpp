@@ -207,6 +207,36 @@ TEST_CASE("a stopped search finds a plan where few fit") {
   CHECK(found > 0.97 * stopped);
 }
 
+TEST_CASE("a longer search shows no worse plan than where it began") {
+  std::mt19937 random(12);
+  int compared = 0;
+  for (int draw = 0; draw < 60; ++draw) {
+    const ToyModel model = drawModel(random);
+    const int64_t gpus = 4 + static_cast<int64_t>(random() % 13);
+    ToyEstimator toy(model);
+    SearchOptions options = question(model, gpus, 1000, 1);
+    std::optional<Seconds> first;
+    for (int asked = 1; asked < 60; ++asked) {
+      int left = asked;
+      options.stop = [&] { return left-- <= 0; };
+      const SearchResult part = search(toy, options);
+      if (part.counters.proven)
+        break;
+      // Before, not all of it was in the queue.
+      if (part.counters.uncounted > 0 || part.plans.empty())
+        continue;
+      const Seconds time = part.plans.front().estimate.stepTime;
+      if (first) {
+        CHECK(time <= *first);
+        ++compared;
+      } else {
+        first = time;
+      }
+    }
+  }
+  CHECK(compared > 100);
+}
+
 TEST_CASE("fixed and limited fields hold in every plan") {
   ToyModel model;
   model.layers = 6;
