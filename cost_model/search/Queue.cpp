@@ -5,6 +5,7 @@
 namespace shardwright::cost {
 
 constexpr size_t kChildren = 4;
+constexpr size_t kSome = 4096;
 
 void NodeQueue::sink(size_t hole, Entry entry) {
   for (;;) {
@@ -57,14 +58,25 @@ void NodeQueue::push(Node node) {
   heap[hole] = entry;
 }
 
-std::vector<const Node *> NodeQueue::inOrder() const {
+std::vector<const Node *> NodeQueue::some() const {
+  const auto before = [&](const Entry &a, const Entry &b) {
+    return isBefore(a, b);
+  };
   std::vector<Entry> entries = heap;
-  std::sort(entries.begin(), entries.end(),
-            [&](const Entry &a, const Entry &b) { return isBefore(a, b); });
-  std::vector<const Node *> all;
+  const size_t first = std::min(kSome / 2, entries.size());
+  const auto rest = entries.begin() + static_cast<std::ptrdiff_t>(first);
+  std::nth_element(entries.begin(), rest, entries.end(), before);
+  const size_t step =
+      std::max<size_t>(1, (entries.size() - first) / (kSome - first));
+  size_t kept = first;
+  for (size_t i = first; i < entries.size(); i += step)
+    entries[kept++] = entries[i];
+  entries.resize(kept);
+  std::sort(entries.begin(), entries.end(), before);
+  std::vector<const Node *> nodesOf;
   for (const Entry &entry : entries)
-    all.push_back(&nodes[entry.place]);
-  return all;
+    nodesOf.push_back(&nodes[entry.place]);
+  return nodesOf;
 }
 
 void NodeQueue::fill(const std::vector<Node> &all) {

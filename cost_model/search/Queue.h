@@ -42,7 +42,8 @@ public:
   const Node &top() const { return nodes[heap.front().place]; }
   Node take();
   void push(Node node);
-  std::vector<const Node *> inOrder() const;
+  /// Thousands of nodes in order: the first ones, and every few of the others.
+  std::vector<const Node *> some() const;
   /// Of an empty queue.
   void fill(const std::vector<Node> &all);
 

@@ -125,7 +125,7 @@ private:
     });
     queue.fill(roots);
     if (options.stop)
-      firstDrawn = Descent::drawFrom(queue.inOrder());
+      firstDrawn = Descent::drawFrom(queue.some());
   }
 
   bool beaten(double bound, const Candidate &candidate) const {
@@ -204,7 +204,7 @@ private:
   /// the longer of two searches shall not show the worse plan.
   void descend() {
     Descent descent(estimator, options, meshes);
-    const auto now = descent.run(Descent::drawFrom(queue.inOrder())),
+    const auto now = descent.run(Descent::drawFrom(queue.some())),
                first = descent.run(firstDrawn);
     for (const std::optional<Candidate> &plan : {now, first})
       if (plan && (result.plans.empty() ||
