@@ -12,7 +12,8 @@ build=$root/build
 
 # What a plain Debian 12 lacks; libmlir-22-dev is in bookworm-security.
 packages=(g++ cmake ninja-build libmlir-22-dev mlir-22-tools llvm-22-dev
-          llvm-22-tools lld-22 nlohmann-json3-dev libcli11-dev catch2
+          llvm-22-tools lld-22 nlohmann-json3-dev libcli11-dev
+          libpugixml-dev catch2
           libopenblas-dev libopenmpi-dev openmpi-bin ccache python3
           make dpkg-dev file)
 

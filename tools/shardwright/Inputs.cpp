@@ -145,22 +145,28 @@ bool isThere(const std::string &path) {
 
 } // namespace
 
-bool loadCluster(const std::string &name, Cluster &cluster, Failure &failure) {
-  std::string text, file = name;
+bool readClusterText(const std::string &name, const std::string &flag,
+                     ClusterText &cluster, Failure &failure) {
   if (const char *shipped = shippedHardware(name)) {
-    text = shipped;
-    file = name + ".json";
-  } else if (!looksLikePath(name) && !isThere(name)) {
+    cluster = {shipped, name + ".json"};
+    return true;
+  }
+  cluster.file = name;
+  if (!looksLikePath(name) && !isThere(name)) {
     std::vector<std::string> names = shippedHardwareNames();
     return refuse(failure, Diag::unknown_cluster,
-                "--cluster " + name + ": expected a cluster file or one of " +
-                    joined(names) + nearest(name, names));
-  } else if (!readText(name, text, failure)) {
-    return false;
+                  flag + " " + name + ": expected a cluster file or one of " +
+                      joined(names) + nearest(name, names));
   }
-  if (!readHardware(text, file, cluster.hardware, failure))
+  return readText(name, cluster.text, failure);
+}
+
+bool loadCluster(const std::string &name, Cluster &cluster, Failure &failure) {
+  ClusterText read;
+  if (!readClusterText(name, "--cluster", read, failure) ||
+      !readHardware(read.text, read.file, cluster.hardware, failure))
     return false;
-  cluster.sha256 = sha256(text);
+  cluster.sha256 = sha256(read.text);
   return true;
 }
 
@@ -190,16 +196,46 @@ bool loadProfile(const std::string &name, Profile &profile, Failure &failure) {
   return readProfile(text, file, profile, failure);
 }
 
-bool parseBytes(const std::string &text, Bytes &bytes) {
+namespace {
+
+/// A positive number, and what stands behind it without blanks before it.
+bool parseNumber(const std::string &text, double &value, std::string &unit) {
   char *end = nullptr;
   errno = 0;
-  double value = std::strtod(text.c_str(), &end);
+  value = std::strtod(text.c_str(), &end);
   if (end == text.c_str() || errno != 0 || !std::isfinite(value) || value <= 0)
     return false;
-  std::string unit(end);
-  unit.erase(0, unit.find_first_not_of(' ') == std::string::npos
-                    ? unit.size()
-                    : unit.find_first_not_of(' '));
+  unit = end;
+  unit.erase(0, std::min(unit.find_first_not_of(' '), unit.size()));
+  return true;
+}
+
+} // namespace
+
+bool parseRate(const std::string &text, BytesPerSecond &rate) {
+  double value = 0;
+  std::string unit;
+  if (!parseNumber(text, value, unit))
+    return false;
+  static const struct {
+    const char *name;
+    double factor;
+  } units[] = {{"", 1}, {"GB/s", 1e9}, {"Gb/s", 1e9 / 8}};
+  // The ends that cluster files have.
+  constexpr double least = 1e7, most = 1e15;
+  for (const auto &known : units)
+    if (unit == known.name) {
+      rate = BytesPerSecond(value * known.factor);
+      return rate.count() >= least && rate.count() <= most;
+    }
+  return false;
+}
+
+bool parseBytes(const std::string &text, Bytes &bytes) {
+  double value = 0;
+  std::string unit;
+  if (!parseNumber(text, value, unit))
+    return false;
   static const struct {
     const char *name;
     double factor;

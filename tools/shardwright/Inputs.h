@@ -36,7 +36,15 @@ bool checkOutputs(const std::vector<std::string> &outputs,
 bool loadModel(const std::string &path, int64_t sequence, Model &model,
                cost::Failure &failure);
 
-/// `name` is that of a shipped cluster, or a file. Not resized.
+struct ClusterText {
+  std::string text;
+  std::string file; ///< as messages name it
+};
+
+/// `name`, behind `flag`, is that of a shipped cluster, or a file.
+bool readClusterText(const std::string &name, const std::string &flag,
+                     ClusterText &cluster, cost::Failure &failure);
+/// The same of --cluster. Not resized.
 bool loadCluster(const std::string &name, Cluster &cluster,
                  cost::Failure &failure);
 /// Cuts or extends `cluster` to `gpus`; 0 keeps its own size.
@@ -45,6 +53,9 @@ bool resizeCluster(Cluster &cluster, int64_t gpus, cost::Failure &failure);
 /// `name` is that of a shipped profile, or a file.
 bool loadProfile(const std::string &name, cost::Profile &profile,
                  cost::Failure &failure);
+
+/// A rate one way: "50e9" and "50GB/s" are bytes a second, "400Gb/s" bits.
+bool parseRate(const std::string &text, cost::BytesPerSecond &rate);
 
 /// A positive count of bytes: "80GiB", "64 GB", "1e9", "85899345920".
 bool parseBytes(const std::string &text, cost::Bytes &bytes);
