@@ -88,11 +88,12 @@ private:
                     "' has no NCCL or no network between nodes whose figures a "
                     "node of GPUs could have");
     const bool wantsNvlink = model.fabric.links == NodeLinks::NvLink;
-    const std::string figures = "the figures of '" + choices.model + "' are of " +
-                                (wantsNvlink ? "NVLink" : "PCIe");
+    const std::string figures = "the figures of '" + choices.model +
+                                "' are of " + (wantsNvlink ? "NVLink" : "PCIe");
     if (findings.shape == NvlinkShape::Islands)
-      return unlike("NVLink joins islands of GPUs and not the node; a cluster file "
-                    "has one kind of links in a node");
+      return unlike(
+          "NVLink joins islands of GPUs and not the node; a cluster file "
+          "has one kind of links in a node");
     if (findings.shape == NvlinkShape::Unknown || count == 1)
       return true;
     const bool hasNvlink = findings.shape != NvlinkShape::None;
@@ -138,8 +139,8 @@ private:
       const double each =
           nvlinkRate[static_cast<size_t>(model.fabric.architecture)];
       nodeRate = static_cast<double>(links) * each;
-      from = std::to_string(links) + " NVLinks of the file x " + rateText(each) +
-             " (" + std::string(architecture()) + ")";
+      from = std::to_string(links) + " NVLinks of the file x " +
+             rateText(each) + " (" + std::string(architecture()) + ")";
     }
     if (from.empty()) {
       noteDefault(pointer, rateText(nodeRate));
@@ -147,14 +148,13 @@ private:
     }
     note(pointer, rateText(nodeRate), from);
     level["bytes_per_second"] = nodeRate;
-    level["source"] = "rate: " + from + " " + choices.file +
-                      "; latency as " + choices.model + ": " +
-                      model.levels[0].source;
+    level["source"] = "rate: " + from + " " + choices.file + "; latency as " +
+                      choices.model + ": " + model.levels[0].source;
   }
 
   std::string_view architecture() const {
-    constexpr std::array<std::string_view, 4> names = {"Volta", "Ampere", "Hopper",
-                                                       "Blackwell"};
+    constexpr std::array<std::string_view, 4> names = {"Volta", "Ampere",
+                                                       "Hopper", "Blackwell"};
     return names[static_cast<size_t>(model.fabric.architecture)];
   }
 
@@ -211,8 +211,8 @@ private:
     }
     level["source"] = "nics: " + (from.empty() ? choices.model : from) + " " +
                       choices.file + "; rate: " + rateFrom +
-                      "; latency and oversubscription as " + choices.model + ": " +
-                      model.levels[1].source;
+                      "; latency and oversubscription as " + choices.model +
+                      ": " + model.levels[1].source;
     for (size_t outer = 1; outer < model.levels.size(); ++outer)
       noteDefault("/levels/" + std::to_string(outer) + "/oversubscription",
                   figure(model.levels[outer].oversubscription));
@@ -257,7 +257,8 @@ private:
     if (model.fabric.links == NodeLinks::Pcie)
       setSwitch(fabric, changes);
     note("/collectives", "as " + choices.model,
-         "measured there" + std::string(changes.empty() ? "" : ", but for these"),
+         "measured there" +
+             std::string(changes.empty() ? "" : ", but for these"),
          true);
     if (!changes.empty())
       fabric["source"] = fabric["source"].get<std::string>() +
@@ -267,15 +268,18 @@ private:
   /// How many neighbours a PCIe switch joins.
   void setSwitch(Json &fabric, std::string &changes) {
     const size_t behind = findings.switches.front().size();
-    const bool even = std::all_of(
-        findings.switches.begin(), findings.switches.end(),
-        [&](const std::vector<size_t> &group) { return group.size() == behind; });
+    const bool even =
+        std::all_of(findings.switches.begin(), findings.switches.end(),
+                    [&](const std::vector<size_t> &group) {
+                      return group.size() == behind;
+                    });
     const std::string pointer = "/collectives/switch";
     if (!even || behind < 2 || model.fabric.switchRanks < 2) {
       fabric.erase("switch");
       note(pointer, "none",
-           behind < 2 || !even ? "the file has no equal groups behind PCIe switches"
-                               : choices.model + " has no rate of one");
+           behind < 2 || !even
+               ? "the file has no equal groups behind PCIe switches"
+               : choices.model + " has no rate of one");
       changes += "; switch: none";
     } else {
       fabric["switch"]["ranks"] = behind;

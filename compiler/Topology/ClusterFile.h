@@ -17,8 +17,8 @@ namespace shardwright::topology {
 
 /// What the caller says beside the file.
 struct ClusterChoices {
-  std::string file; ///< of the topology, as sources name it
-  std::string name; ///< of the cluster
+  std::string file;      ///< of the topology, as sources name it
+  std::string name;      ///< of the cluster
   std::string model;     ///< whose figures are taken: "dgx-h100"
   std::string modelText; ///< its cluster file
   std::string why;       ///< "--like dgx-h100"

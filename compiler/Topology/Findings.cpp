@@ -66,8 +66,8 @@ std::string gigabits(BytesPerSecond rate) {
 
 namespace {
 
-/// More NVLinks than any GPU has (Hopper and Blackwell: 18), so that a GPU which
-/// shows more in all shows each again to every peer behind its switch.
+/// More NVLinks than any GPU has (Hopper and Blackwell: 18), so that a GPU
+/// which shows more in all shows each again to every peer behind its switch.
 constexpr int64_t mostLinks = 18;
 
 /// Sets of GPUs that `joined` joins, directly or through others.
@@ -104,19 +104,18 @@ void findNvlink(const Node &node, Findings &found) {
       std::any_of(node.gpus.begin(), node.gpus.end(),
                   [](const Gpu &gpu) { return gpu.switchLinks > 0; });
   const bool switched =
-      toSwitch || std::any_of(node.gpus.begin(), node.gpus.end(),
-                              [](const Gpu &gpu) {
-                                return sum(gpu.links) > mostLinks;
-                              });
+      toSwitch ||
+      std::any_of(node.gpus.begin(), node.gpus.end(),
+                  [](const Gpu &gpu) { return sum(gpu.links) > mostLinks; });
   for (const Gpu &gpu : node.gpus)
     found.links.push_back(
-        toSwitch ? gpu.switchLinks
-        : switched
-            ? *std::max_element(gpu.links.begin(), gpu.links.end())
-            : sum(gpu.links));
+        toSwitch   ? gpu.switchLinks
+        : switched ? *std::max_element(gpu.links.begin(), gpu.links.end())
+                   : sum(gpu.links));
   const auto linked = [&](size_t i, size_t j) {
-    return toSwitch ? node.gpus[i].switchLinks > 0 && node.gpus[j].switchLinks > 0
-                    : node.gpus[i].links[j] > 0;
+    return toSwitch
+               ? node.gpus[i].switchLinks > 0 && node.gpus[j].switchLinks > 0
+               : node.gpus[i].links[j] > 0;
   };
   found.domains = groupsOf(count, linked);
   bool all = true;
@@ -200,17 +199,18 @@ void warnOfLinks(const Node &node, Findings &found) {
   const std::string crossing =
       std::any_of(node.toGpu.begin(), node.toGpu.end(),
                   [](const std::vector<Path> &paths) {
-                    return std::count(paths.begin(), paths.end(), Path::Sys) > 0;
+                    return std::count(paths.begin(), paths.end(), Path::Sys) >
+                           0;
                   })
           ? "PCIe and the interconnect between CPUs"
           : "PCIe";
   if (found.shape == NvlinkShape::None && count > 1)
-    warn("no_nvlink",
-         "no NVLink: tensor parallelism over all " + std::to_string(count) +
-             " GPUs crosses " + crossing +
-             (found.switches.size() < count
-                  ? "; GPUs behind one PCIe switch: " + groupsText(found.switches)
-                  : ""));
+    warn("no_nvlink", "no NVLink: tensor parallelism over all " +
+                          std::to_string(count) + " GPUs crosses " + crossing +
+                          (found.switches.size() < count
+                               ? "; GPUs behind one PCIe switch: " +
+                                     groupsText(found.switches)
+                               : ""));
   if (found.shape == NvlinkShape::Islands)
     warn("nvlink_islands", "NVLink joins only " + groupsText(found.domains) +
                                ": tensor parallelism over more crosses " +
@@ -218,27 +218,30 @@ void warnOfLinks(const Node &node, Findings &found) {
   if (found.shape == NvlinkShape::Partial)
     warn("nvlink_partial",
          "some pairs of GPUs have no NVLink (GPU0 has it to " +
-             std::to_string(count - 1 -
-                            static_cast<size_t>(std::count(
-                                node.gpus[0].links.begin() + 1,
-                                node.gpus[0].links.end(), 0))) +
+             std::to_string(
+                 count - 1 -
+                 static_cast<size_t>(std::count(node.gpus[0].links.begin() + 1,
+                                                node.gpus[0].links.end(), 0))) +
              " of " + std::to_string(count - 1) +
-             "): rings find a way round, sends and all-to-alls between such pairs "
+             "): rings find a way round, sends and all-to-alls between such "
+             "pairs "
              "cross " +
              crossing);
   const int64_t most =
-      found.links.empty() ? 0
-                          : *std::max_element(found.links.begin(), found.links.end());
+      found.links.empty()
+          ? 0
+          : *std::max_element(found.links.begin(), found.links.end());
   const std::vector<size_t> fewer =
       gpusWhere(count, [&](size_t i) { return found.links[i] < most; });
-  if (!fewer.empty() && (found.shape == NvlinkShape::Switch ||
-                         found.shape == NvlinkShape::Mesh ||
-                         found.shape == NvlinkShape::Partial))
-    warn("fewer_nvlinks", gpuList(fewer) + " show fewer NVLinks (" +
-                              std::to_string(found.leastLinks()) +
-                              ") than the others (" + std::to_string(most) +
-                              "): look for links that are down; every ring goes "
-                              "at the rate of the slowest");
+  if (!fewer.empty() &&
+      (found.shape == NvlinkShape::Switch || found.shape == NvlinkShape::Mesh ||
+       found.shape == NvlinkShape::Partial))
+    warn("fewer_nvlinks",
+         gpuList(fewer) + " show fewer NVLinks (" +
+             std::to_string(found.leastLinks()) + ") than the others (" +
+             std::to_string(most) +
+             "): look for links that are down; every ring goes "
+             "at the rate of the slowest");
 }
 
 void warnOfNics(const Node &node, Findings &found) {
@@ -247,7 +250,8 @@ void warnOfNics(const Node &node, Findings &found) {
     found.warnings.push_back({kind, text});
   };
   const auto pathIs = [&](Path path) {
-    return gpusWhere(count, [&](size_t i) { return found.near[i].path == path; });
+    return gpusWhere(count,
+                     [&](size_t i) { return found.near[i].path == path; });
   };
   const std::vector<size_t> far = pathIs(Path::Sys), host = pathIs(Path::Phb);
   std::vector<size_t> root = gpusWhere(count, [&](size_t i) {
@@ -256,7 +260,8 @@ void warnOfNics(const Node &node, Findings &found) {
   if (!far.empty())
     warn("no_gpudirect",
          gpuList(far) + (far.size() == 1 ? " has" : " have") +
-             " every NIC across the interconnect between CPUs (SYS): no GPUDirect "
+             " every NIC across the interconnect between CPUs (SYS): no "
+             "GPUDirect "
              "RDMA, what they send between nodes is staged in host memory");
   const bool allPhb = std::all_of(
       node.toNic.begin(), node.toNic.end(), [](const std::vector<Path> &paths) {
@@ -264,16 +269,18 @@ void warnOfNics(const Node &node, Findings &found) {
                            [](Path path) { return path == Path::Phb; });
       });
   if (allPhb && count > 1 && host.size() == count)
-    warn("flat_pcie",
-         "every GPU and NIC meet at a host bridge (PHB), as in a VM that hides the "
-         "PCIe switches of its host: NCCL then leaves GPUDirect RDMA off; give it "
-         "the host's tree (NCCL_TOPO_FILE), and import that");
+    warn("flat_pcie", "every GPU and NIC meet at a host bridge (PHB), as in a "
+                      "VM that hides the "
+                      "PCIe switches of its host: NCCL then leaves GPUDirect "
+                      "RDMA off; give it "
+                      "the host's tree (NCCL_TOPO_FILE), and import that");
   else if (!root.empty())
     warn("gpudirect_off_by_default",
          gpuList(root) + (root.size() == 1 ? " has" : " have") +
              " no NIC behind the same PCIe switch (" +
              std::string(name(found.near[root.front()].path)) +
-             "): NCCL leaves GPUDirect RDMA off beyond PXB, but for GPUs on C2C; "
+             "): NCCL leaves GPUDirect RDMA off beyond PXB, but for GPUs on "
+             "C2C; "
              "NCCL_NET_GDR_LEVEL=" +
              std::string(name(found.near[root.front()].path)) + " asks for it");
   const auto byShare = [&](size_t a, size_t b) {
@@ -281,15 +288,17 @@ void warnOfNics(const Node &node, Findings &found) {
   };
   std::vector<size_t> gpus(count);
   std::iota(gpus.begin(), gpus.end(), size_t(0));
-  const double least = found.near[*std::min_element(gpus.begin(), gpus.end(), byShare)].share,
-               most = found.near[*std::max_element(gpus.begin(), gpus.end(), byShare)].share;
+  const double
+      least = found.near[*std::min_element(gpus.begin(), gpus.end(), byShare)]
+                  .share,
+      most = found.near[*std::max_element(gpus.begin(), gpus.end(), byShare)]
+                 .share;
   if (least < most * 0.999) {
-    const std::vector<size_t> poor = gpusWhere(count, [&](size_t i) {
-      return found.near[i].share <= least * 1.001;
-    });
+    const std::vector<size_t> poor = gpusWhere(
+        count, [&](size_t i) { return found.near[i].share <= least * 1.001; });
     std::array<char, 160> shares;
-    std::snprintf(shares.data(), shares.size(), "%.3g of a NIC each, others up to %.3g",
-                  least, most);
+    std::snprintf(shares.data(), shares.size(),
+                  "%.3g of a NIC each, others up to %.3g", least, most);
     warn("uneven_nics",
          gpuList(poor) + " share their nearest NICs (" + shares.data() +
              "): data-parallel rings of these ranks share the rate, and the "
@@ -313,8 +322,8 @@ void warnOfNics(const Node &node, Findings &found) {
 
 /// Of a port, or of two bonded.
 void warnOfRates(const Node &node, Findings &found) {
-  static constexpr double gigabitsOfPorts[] = {1,  10, 20,  25,  40,  50,  56,
-                                               100, 200, 400, 800, 1600};
+  static constexpr double gigabitsOfPorts[] = {1,  10,  20,  25,  40,  50,
+                                               56, 100, 200, 400, 800, 1600};
   for (const Nic &nic : node.nics) {
     const double rate = nic.rate.count() * 8 / 1e9;
     if (rate > 0 && std::none_of(std::begin(gigabitsOfPorts),
@@ -322,8 +331,9 @@ void warnOfRates(const Node &node, Findings &found) {
                                    return std::abs(rate - port) < port * 0.01;
                                  }))
       found.warnings.push_back(
-          {"odd_nic_rate", nic.name + " is said to run at " + gigabits(nic.rate) +
-                               ", which no port does: check it (ibstat, ethtool)"});
+          {"odd_nic_rate",
+           nic.name + " is said to run at " + gigabits(nic.rate) +
+               ", which no port does: check it (ibstat, ethtool)"});
   }
 }
 
@@ -339,8 +349,9 @@ Findings findingsOf(const Node &node) {
   warnOfLinks(node, found);
   if (node.nics.empty())
     found.warnings.push_back(
-        {"no_nics", "the file names no NIC: drivers list those of RDMA alone, and "
-                    "containers may hide them"});
+        {"no_nics",
+         "the file names no NIC: drivers list those of RDMA alone, and "
+         "containers may hide them"});
   else
     warnOfNics(node, found);
   warnOfRates(node, found);

@@ -34,10 +34,11 @@ struct Findings {
   NvlinkShape shape = NvlinkShape::Unknown;
   std::vector<std::vector<size_t>> domains; ///< of NVLink; GPUs alone included
   std::vector<int64_t> links;               ///< NVLinks of each GPU
-  int64_t pairLinks = 0; ///< fewest links of a pair that has any; Switch: of a GPU
+  int64_t pairLinks =
+      0; ///< fewest links of a pair that has any; Switch: of a GPU
   std::vector<std::vector<size_t>> switches; ///< GPUs behind one PCIe switch
-  std::vector<NearNics> near;                ///< of each GPU; empty without NICs
-  std::vector<size_t> unused;                ///< NICs nearest to no GPU
+  std::vector<NearNics> near; ///< of each GPU; empty without NICs
+  std::vector<size_t> unused; ///< NICs nearest to no GPU
   std::vector<Warning> warnings;
 
   int64_t leastLinks() const; ///< of any GPU

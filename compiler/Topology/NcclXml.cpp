@@ -3,8 +3,8 @@
 // <system> has a <cpu> for each NUMA node, and in it the tree of PCI devices. A
 // dump marks GPUs (<gpu>, with <nvlink> to others or to switches) and NICs
 // (<net>); a file that a cloud ships for NCCL to complete may have <pci> alone,
-// where the class of PCI tells them apart. How near two devices are is what lies
-// on the way between them in the tree.
+// where the class of PCI tells them apart. How near two devices are is what
+// lies on the way between them in the tree.
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/Topology/Node.h"
@@ -53,8 +53,9 @@ std::string pciIdOf(Element pci) {
     return id.size() == 6 && id.rfind("0x", 0) == 0 && id != "0x0000" &&
            id != "0xffff";
   };
-  return isReal(vendor) && isReal(device) ? vendor.substr(2) + ":" + device.substr(2)
-                                          : "";
+  return isReal(vendor) && isReal(device)
+             ? vendor.substr(2) + ":" + device.substr(2)
+             : "";
 }
 
 class XmlReader {
@@ -68,15 +69,15 @@ public:
         text.data(), text.size(), pugi::parse_default, pugi::encoding_utf8);
     if (!parsed)
       return refuse(failure, Diag::not_xml,
-                    at(parsed.offset) + ": not XML: " +
-                        lower(parsed.description()));
+                    at(parsed.offset) +
+                        ": not XML: " + lower(parsed.description()));
     const Element root = document.document_element();
     if (!is(root, "system")) {
       const std::string other = otherRoot(root.name());
       return refuseOther(file,
-                         other.empty() ? "XML of another kind, <" +
-                                             cut(root.name()) + ">"
-                                       : other,
+                         other.empty()
+                             ? "XML of another kind, <" + cut(root.name()) + ">"
+                             : other,
                          failure);
     }
     return collect(root) && checkDevices(root) && fill(node);
@@ -84,8 +85,8 @@ public:
 
 private:
   struct Device {
-    Element pci;                 ///< or the <cpu> of a NIC without one
-    Element mark;                ///< <gpu> or <net>; may be absent
+    Element pci;                  ///< or the <cpu> of a NIC without one
+    Element mark;                 ///< <gpu> or <net>; may be absent
     std::vector<Element> parents; ///< inner to outer, the system last
   };
 
@@ -96,13 +97,13 @@ private:
   bool hasMarks = false; ///< GPUs are marked: it is a dump
 
   std::string at(ptrdiff_t offset) const {
-    const size_t end = std::min(static_cast<size_t>(std::max<ptrdiff_t>(offset, 0)),
-                                text.size());
+    const size_t end = std::min(
+        static_cast<size_t>(std::max<ptrdiff_t>(offset, 0)), text.size());
     return file + ":" +
-           std::to_string(1 + std::count(text.begin(),
-                                         text.begin() +
-                                             static_cast<ptrdiff_t>(end),
-                                         '\n'));
+           std::to_string(1 +
+                          std::count(text.begin(),
+                                     text.begin() + static_cast<ptrdiff_t>(end),
+                                     '\n'));
   }
   bool complain(Element element, const std::string &what) {
     return refuse(failure, Diag::wrong_topology,
@@ -130,7 +131,8 @@ private:
         return false;
       if (element.first_child()) {
         if (++depth > deepest)
-          return complain(element, "expected at most " + std::to_string(deepest) +
+          return complain(element, "expected at most " +
+                                       std::to_string(deepest) +
                                        " levels of elements, but got more");
         element = element.first_child();
         continue;
@@ -146,7 +148,8 @@ private:
 
   bool collectFrom(Element element) {
     if (gpus.size() + nics.size() > mostDevices)
-      return complain(element, "expected at most " + std::to_string(mostDevices) +
+      return complain(element, "expected at most " +
+                                   std::to_string(mostDevices) +
                                    " GPUs and NICs, but got more");
     if (is(element, "nic") && !is(element.parent(), "pci"))
       addNets(element, element); // one that is on no bus, as of a VM
@@ -177,13 +180,13 @@ private:
 
   bool checkDevices(Element root) {
     if (gpus.empty())
-      return refuseOther(
-          file,
-          root.first_child()
-              ? "no element of it is a GPU (<gpu>, or a <pci> of class 0x03): NCCL "
-                "adds those that it finds on the node"
-              : "an empty <system>",
-          failure);
+      return refuseOther(file,
+                         root.first_child()
+                             ? "no element of it is a GPU (<gpu>, or a <pci> "
+                               "of class 0x03): NCCL "
+                               "adds those that it finds on the node"
+                             : "an empty <system>",
+                         failure);
     for (const Device &gpu : gpus)
       if (attribute(gpu.pci, "vendor") == "0x1002" || gpu.mark.child("xgmi"))
         return refuseOther(file, "a topology of RCCL, of AMD's GPUs", failure);
@@ -265,9 +268,9 @@ private:
       for (Element link : gpus[i].mark.children("nvlink")) {
         const int64_t count = link.attribute("count").as_llong(0);
         if (count < 1 || count > 99)
-          return complain(link, "expected a count of 1 to 99 NVLinks, but got '" +
-                                    cut(link.attribute("count").as_string()) +
-                                    "'");
+          return complain(link,
+                          "expected a count of 1 to 99 NVLinks, but got '" +
+                              cut(link.attribute("count").as_string()) + "'");
         const auto peer = byBus.find(attribute(link, "target"));
         if (peer != byBus.end() && peer->second != i)
           node.gpus[i].links[peer->second] += count;
@@ -277,9 +280,10 @@ private:
           elsewhere += count;
       }
     if (elsewhere > 0)
-      node.notes.push_back(std::to_string(elsewhere) +
-                           " NVLinks to devices that the file does not list are "
-                           "left out");
+      node.notes.push_back(
+          std::to_string(elsewhere) +
+          " NVLinks to devices that the file does not list are "
+          "left out");
     for (size_t i = 0; i < gpus.size(); ++i)
       for (size_t j = 0; j < i; ++j)
         if (node.gpus[i].links[j] != node.gpus[j].links[i])
@@ -303,8 +307,9 @@ private:
     if (const pugi::xml_attribute speed = device.mark.attribute("speed")) {
       const double megabits = speed.as_double(-1);
       if (!(megabits >= 0 && megabits <= 1e8))
-        return complain(device.mark, "expected a speed of 0 to 1e8 Mb/s, but got '" +
-                                         cut(speed.as_string()) + "'");
+        return complain(device.mark,
+                        "expected a speed of 0 to 1e8 Mb/s, but got '" +
+                            cut(speed.as_string()) + "'");
       nic.rate = BytesPerSecond(megabits * 1e6 / 8);
     }
     node.nics.push_back(std::move(nic));

@@ -1,4 +1,5 @@
-//===- Node.h - What a node is made of, as its own tools print it -*- C++ -*-===//
+//===- Node.h - What a node is made of, as its own tools print it -*- C++
+//-*-===//
 //
 // Two formats say how the GPUs and NICs of a node are connected: the table of
 // `nvidia-smi topo -m`, and the XML that NCCL reads (NCCL_TOPO_FILE) and writes
@@ -36,7 +37,7 @@ enum class Format {
 std::string_view name(Format format);
 
 struct Gpu {
-  std::string name; ///< "GPU0"
+  std::string name;  ///< "GPU0"
   std::string busId; ///< "0000:1a:00.0"; empty: not said
   std::string pciId; ///< vendor and device, "10de:20b2"; empty: not said
   std::string numa;  ///< "0"; empty: not said
@@ -80,8 +81,8 @@ bool readSmiTable(std::string_view text, const std::string &file, Node &node,
 bool readNcclXml(std::string_view text, const std::string &file, Node &node,
                  cost::Failure &failure);
 
-/// What a text without a table is, if that is known: "a log of nccl-tests"; else
-/// empty.
+/// What a text without a table is, if that is known: "a log of nccl-tests";
+/// else empty.
 std::string otherFormat(std::string_view text);
 /// Whose table it is where `word` stands for a link; empty if none is known.
 std::string otherTable(std::string_view word);

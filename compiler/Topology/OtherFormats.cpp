@@ -20,25 +20,28 @@ constexpr std::array marks = {
          "the output of rocm-smi, of AMD's GPUs"},
     Mark{"MetaX System Management Interface",
          "the output of mx-smi, of MetaX's GPUs"},
-    Mark{"algbw", "a log of nccl-tests, which says how fast collectives were and "
-                  "not what they ran over"},
+    Mark{"algbw",
+         "a log of nccl-tests, which says how fast collectives were and "
+         "not what they ran over"},
     Mark{"NCCL INFO", "a log of NCCL"},
-    Mark{"SwitchName=", "a topology.conf of Slurm, of the switches between nodes"},
+    Mark{"SwitchName=",
+         "a topology.conf of Slurm, of the switches between nodes"},
     Mark{"| NVIDIA-SMI", "the list of nvidia-smi without topo -m"},
     Mark{"\"shardwright.cluster/1\"",
          "a cluster file already, as --cluster takes it"},
-    Mark{"\nswitches:\n",
-         "a model of the switches between nodes (topograph)"},
+    Mark{"\nswitches:\n", "a model of the switches between nodes (topograph)"},
 };
 
 constexpr std::array roots = {
-    Mark{"graphs", "a graph of NCCL (NCCL_GRAPH_FILE), which says in which order "
-                   "channels visit GPUs and not what connects them"},
+    Mark{"graphs",
+         "a graph of NCCL (NCCL_GRAPH_FILE), which says in which order "
+         "channels visit GPUs and not what connects them"},
     Mark{"topology", "a topology of hwloc (lstopo)"},
     Mark{"nvidia_smi_log", "a log of nvidia-smi -x"},
 };
 
-constexpr std::string_view capabilities[] = {"OK", "CNS", "GNS", "TNS", "NS", "U"};
+constexpr std::string_view capabilities[] = {"OK",  "CNS", "GNS",
+                                             "TNS", "NS",  "U"};
 
 bool isNumber(std::string_view word) {
   return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
@@ -60,7 +63,8 @@ std::string otherFormat(std::string_view text) {
 
 std::string otherTable(std::string_view word) {
   if (std::count(std::begin(capabilities), std::end(capabilities), word))
-    return "the matrix of nvidia-smi topo -p2p, which says what is allowed and not "
+    return "the matrix of nvidia-smi topo -p2p, which says what is allowed and "
+           "not "
            "what connects GPUs";
   if (word == "MX")
     return "a matrix of mx-smi, of MetaX's GPUs";

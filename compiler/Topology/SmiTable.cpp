@@ -1,10 +1,10 @@
 //===- SmiTable.cpp - Reads the table of nvidia-smi topo -m ---------------===//
 //
 // A row and a column for each GPU and NIC, and behind them columns of affinity,
-// which old drivers do not print. Cells stand between tabs or blanks, or between
-// nothing where a terminal had no room: so cells are read as words of the table's
-// own language rather than split. Lines around the table (a prompt, fences, a
-// log) are passed over; a legend behind it names the devices of NICs.
+// which old drivers do not print. Cells stand between tabs or blanks, or
+// between nothing where a terminal had no room: so cells are read as words of
+// the table's own language rather than split. Lines around the table (a prompt,
+// fences, a log) are passed over; a legend behind it names the devices of NICs.
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/Topology/Node.h"
@@ -70,8 +70,8 @@ std::optional<Cell> takeCell(std::string_view &text) {
     Cell cell;
   };
   static constexpr Word words[] = {
-      {"X", {true, 0, Path::Pix}},     {"PIX", {false, 0, Path::Pix}},
-      {"PXB", {false, 0, Path::Pxb}},  {"PHB", {false, 0, Path::Phb}},
+      {"X", {true, 0, Path::Pix}},      {"PIX", {false, 0, Path::Pix}},
+      {"PXB", {false, 0, Path::Pxb}},   {"PHB", {false, 0, Path::Phb}},
       {"NODE", {false, 0, Path::Node}}, {"SYS", {false, 0, Path::Sys}},
       {"SOC", {false, 0, Path::Sys}}, // before driver 384
   };
@@ -83,7 +83,8 @@ std::optional<Cell> takeCell(std::string_view &text) {
   return std::nullopt;
 }
 
-constexpr std::string_view cpuTitle = "CPU Affinity", numaTitle = "NUMA Affinity";
+constexpr std::string_view cpuTitle = "CPU Affinity",
+                           numaTitle = "NUMA Affinity";
 
 struct Header {
   std::vector<std::string> devices; ///< GPUs first
@@ -104,7 +105,8 @@ size_t deviceLength(std::string_view word) {
     if (const size_t digits = digitsAt(word, under + 1)) {
       const size_t end = under + 1 + digits;
       for (std::string_view next : {"", "mlx", "CPU", "NUMA", "GPU", "NIC"})
-        if (next.empty() ? end == word.size() : word.substr(end).rfind(next, 0) == 0)
+        if (next.empty() ? end == word.size()
+                         : word.substr(end).rfind(next, 0) == 0)
           return end;
     }
   return word.size();
@@ -115,8 +117,8 @@ std::optional<Header> headerOf(std::string_view line) {
   Header header;
   for (skipBlanks(line); !line.empty(); skipBlanks(line)) {
     const std::string_view word = wordOf(line);
-    if (word.rfind("CPU", 0) == 0 || word == "GPU" || word.rfind("NUMA", 0) == 0 ||
-        word == "Node")
+    if (word.rfind("CPU", 0) == 0 || word == "GPU" ||
+        word.rfind("NUMA", 0) == 0 || word == "Node")
       break;
     const std::string device(word.substr(0, deviceLength(word)));
     const bool isGpu = device.rfind("GPU", 0) == 0;
@@ -149,8 +151,8 @@ std::optional<Header> headerOf(std::string_view line) {
 /// Reads the rows of one table.
 class TableReader {
 public:
-  TableReader(const std::vector<std::string> &lines, size_t first, Header header,
-              const std::string &file, Failure &failure)
+  TableReader(const std::vector<std::string> &lines, size_t first,
+              Header header, const std::string &file, Failure &failure)
       : lines(lines), first(first), header(std::move(header)), file(file),
         failure(failure), cells(this->header.devices.size()) {}
 
@@ -219,9 +221,10 @@ private:
     const std::optional<size_t> row = rowOf(text);
     if (!row) {
       if (text.rfind("GPU", 0) == 0 && digitsAt(text, 3) > 0)
-        return complain(line, "expected a row of a device that has a column, but "
-                              "got '" +
-                                  cut(std::string(wordOf(text))) + "'");
+        return complain(line,
+                        "expected a row of a device that has a column, but "
+                        "got '" +
+                            cut(std::string(wordOf(text))) + "'");
       return true;
     }
     if (!cells[*row].empty())
@@ -240,8 +243,8 @@ private:
     return true;
   }
 
-  bool refuseCell(size_t line, const std::string &row, const std::string &column,
-                  std::string_view word) {
+  bool refuseCell(size_t line, const std::string &row,
+                  const std::string &column, std::string_view word) {
     if (const std::string other = otherTable(word); !other.empty())
       return refuseOther(file, other, failure);
     return complain(
@@ -284,7 +287,8 @@ private:
                                    " below the header, but got none");
       for (size_t j = 0; j < cells[i].size(); ++j) {
         const Cell &cell = cells[i][j];
-        const std::string pair = header.devices[i] + " and " + header.devices[j];
+        const std::string pair =
+            header.devices[i] + " and " + header.devices[j];
         if (cell.isSelf != (i == j))
           return complain(first, "expected X between " + pair +
                                      (i == j ? ", but got " + shown(cell)
@@ -336,8 +340,9 @@ bool readSmiTable(std::string_view text, const std::string &file, Node &node,
     return false;
   }
   return refuse(failure, Diag::wrong_topology,
-                file + ": expected the table of nvidia-smi topo -m, whose first "
-                       "line names GPU0, or XML, but got neither");
+                file +
+                    ": expected the table of nvidia-smi topo -m, whose first "
+                    "line names GPU0, or XML, but got neither");
 }
 
 } // namespace shardwright::topology

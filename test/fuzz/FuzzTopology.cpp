@@ -31,10 +31,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!topology::clusterOf(node, found, choices, cluster, refusal))
       requireRefusal(refusal);
     else
-      require(cost::readHardware(cluster.text, "fuzzed.json", hardware, refusal) &&
-                  hardware.ranksPerNode() ==
-                      static_cast<int64_t>(node.gpus.size()),
-              "a cluster file is read back");
+      require(
+          cost::readHardware(cluster.text, "fuzzed.json", hardware, refusal) &&
+              hardware.ranksPerNode() == static_cast<int64_t>(node.gpus.size()),
+          "a cluster file is read back");
   }
   return 0;
 }

@@ -74,18 +74,19 @@ bool chooseModel(const ImportOptions &options, const Node &node,
     if (options.output.empty())
       return true;
     return refuse(failure, Diag::missing_gpu,
-                  options.file + " does not say which GPU it is of: pass --gpu, "
-                                 "one of " +
+                  options.file +
+                      " does not say which GPU it is of: pass --gpu, "
+                      "one of " +
                       listOf(shippedGpus()) + ", or --like CLUSTER");
   }
   const std::vector<std::string> clusters = clustersWithGpu(gpu);
   if (clusters.size() != 1 && (!options.gpu.empty() || !options.output.empty()))
-    return refuse(failure, Diag::unknown_gpu,
-                  said + ": expected one of " + listOf(shippedGpus()) +
-                      (clusters.empty()
-                           ? ", or --like with a cluster file of that GPU"
-                           : ", but it begins several: those of " +
-                                 listOf(clusters)));
+    return refuse(
+        failure, Diag::unknown_gpu,
+        said + ": expected one of " + listOf(shippedGpus()) +
+            (clusters.empty()
+                 ? ", or --like with a cluster file of that GPU"
+                 : ", but it begins several: those of " + listOf(clusters)));
   if (clusters.size() != 1)
     return true;
   choices.model = clusters.front();
@@ -135,8 +136,8 @@ std::string nodeText(const std::string &file, const Node &node,
                      nvlinkText(found) + "\n\n";
   using Align = Table::Align;
   Table table({"GPU", "NUMA", "NVLinks", "NIC", "path", "as near", "rate"},
-              {Align::Left, Align::Right, Align::Right, Align::Left, Align::Left,
-               Align::Left, Align::Right});
+              {Align::Left, Align::Right, Align::Right, Align::Left,
+               Align::Left, Align::Left, Align::Right});
   for (size_t i = 0; i < node.gpus.size(); ++i) {
     std::vector<std::string> row = {
         node.gpus[i].name, orDash(node.gpus[i].numa),
@@ -150,20 +151,23 @@ std::string nodeText(const std::string &file, const Node &node,
       for (size_t other : near.nearest)
         if (other != near.assigned)
           others.push_back(other);
-      row.insert(row.end(),
-                 {nic.name + (nic.device.empty() ? "" : " (" + nic.device + ")"),
-                  std::string(name(near.path)), orDash(numbersOf(node, others)),
-                  nic.rate.count() > 0 ? gigabits(nic.rate) : "-"});
+      row.insert(
+          row.end(),
+          {nic.name + (nic.device.empty() ? "" : " (" + nic.device + ")"),
+           std::string(name(near.path)), orDash(numbersOf(node, others)),
+           nic.rate.count() > 0 ? gigabits(nic.rate) : "-"});
     }
     table.add(row);
   }
   text += table.text();
   if (!found.unused.empty())
-    text += "left out, nearest to no GPU: " + numbersOf(node, found.unused) + "\n";
+    text +=
+        "left out, nearest to no GPU: " + numbersOf(node, found.unused) + "\n";
   return text;
 }
 
-std::string fieldsText(const ClusterChoices &choices, const ClusterFile &cluster) {
+std::string fieldsText(const ClusterChoices &choices,
+                       const ClusterFile &cluster) {
   using Align = Table::Align;
   Table table({"cluster '" + choices.name + "'", "value", "from"},
               {Align::Left, Align::Right, Align::Left});
@@ -297,14 +301,16 @@ void addImportTopology(CLI::App &app, Streams streams, ExitCode &exitCode) {
       ->required();
   command->add_option("-o,--output", options->output, "Cluster file to write");
   CLI::Option *gpu = command->add_option(
-      "--gpu", options->gpu, "GPU of the node, as a shipped cluster names it: H100");
+      "--gpu", options->gpu,
+      "GPU of the node, as a shipped cluster names it: H100");
   command
       ->add_option("--like", options->like,
                    "Cluster whose figures are taken where the file says none")
       ->excludes(gpu);
   command->add_option("--name", options->name,
                       "Name of the cluster (default: that of the file)");
-  command->add_option("--nics", options->nics, "NICs of a node that training uses")
+  command
+      ->add_option("--nics", options->nics, "NICs of a node that training uses")
       ->check(CLI::Range(int64_t(1), int64_t(256)));
   command->add_option("--nic-bytes-per-second", options->nicRate,
                       "Rate of a NIC, one way: 400Gb/s, 50GB/s, 50e9");
@@ -315,17 +321,21 @@ void addImportTopology(CLI::App &app, Streams streams, ExitCode &exitCode) {
                    "GPUs of an NVLink domain of several nodes")
       ->check(CLI::Range(int64_t(1), int64_t(65536)));
   command->add_flag("--json", options->json, "Print JSON on stdout");
-  command->footer(
-      "Examples:\n"
-      "  shardwright import-topology topo.txt\n"
-      "  shardwright import-topology topo.txt --gpu H100 --nic-bytes-per-second "
-      "400Gb/s -o ours.json\n"
-      "\n"
-      "`nvidia-smi topo -m > topo.txt` writes the table; `plan --cluster ours.json "
-      "--gpus 64`\nthen plans for eight such nodes of 8. What the file does not say "
-      "is taken from the\nshipped cluster of the same GPU, or from that of --like, "
-      "and named. A row says\nwhich NIC is nearest to a GPU; warnings say what that "
-      "costs.");
+  command->footer("Examples:\n"
+                  "  shardwright import-topology topo.txt\n"
+                  "  shardwright import-topology topo.txt --gpu H100 "
+                  "--nic-bytes-per-second "
+                  "400Gb/s -o ours.json\n"
+                  "\n"
+                  "`nvidia-smi topo -m > topo.txt` writes the table; `plan "
+                  "--cluster ours.json "
+                  "--gpus 64`\nthen plans for eight such nodes of 8. What the "
+                  "file does not say "
+                  "is taken from the\nshipped cluster of the same GPU, or from "
+                  "that of --like, "
+                  "and named. A row says\nwhich NIC is nearest to a GPU; "
+                  "warnings say what that "
+                  "costs.");
   command->callback(
       [=, &exitCode] { exitCode = runImportTopology(*options, streams); });
 }

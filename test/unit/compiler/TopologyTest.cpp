@@ -26,7 +26,8 @@ std::string refusal(const std::string &text) {
   return failure.messages.front().text;
 }
 
-/// A table of `count` GPUs; `cell(i, j)` stands between two, `gap` between cells.
+/// A table of `count` GPUs; `cell(i, j)` stands between two, `gap` between
+/// cells.
 template <typename Cell>
 std::string table(int count, const std::string &gap, const Cell &cell) {
   std::string text;
@@ -42,18 +43,21 @@ std::string table(int count, const std::string &gap, const Cell &cell) {
   return text;
 }
 
-/// A GPU behind two PCIe switches of one of two CPUs, and a NIC: behind the inner
-/// switch, the outer one (`first`), the same CPU or the other (`second`).
+/// A GPU behind two PCIe switches of one of two CPUs, and a NIC: behind the
+/// inner switch, the outer one (`first`), the same CPU or the other (`second`).
 std::string system(const std::string &besideGpu, const std::string &first,
                    const std::string &second) {
-  const std::string nic = "<pci busid=\"0000:90:00.0\" class=\"0x020000\">"
-                          "<nic><net name=\"eth0\" speed=\"100000\"/></nic></pci>";
+  const std::string nic =
+      "<pci busid=\"0000:90:00.0\" class=\"0x020000\">"
+      "<nic><net name=\"eth0\" speed=\"100000\"/></nic></pci>";
   const auto put = [&](const std::string &text) {
     return text == "nic" ? nic : "";
   };
-  return "<system><cpu numaid=\"0\"><pci busid=\"0000:10:00.0\" class=\"0x060400\">"
+  return "<system><cpu numaid=\"0\"><pci busid=\"0000:10:00.0\" "
+         "class=\"0x060400\">"
          "<pci busid=\"0000:11:00.0\" class=\"0x060400\">"
-         "<pci busid=\"0000:12:00.0\" class=\"0x030200\"><gpu dev=\"0\"/></pci>" +
+         "<pci busid=\"0000:12:00.0\" class=\"0x030200\"><gpu "
+         "dev=\"0\"/></pci>" +
          put(besideGpu) + "</pci>" + put(first) + "</pci>" +
          put(second == "cpu" ? "nic" : "") + "</cpu><cpu numaid=\"1\">" +
          put(second == "far" ? "nic" : "") + "</cpu></system>";
@@ -74,8 +78,7 @@ TEST_CASE("cells may touch, whatever they say") {
     CHECK(node.gpus[2].cpus == "0-7");
     const Findings found = findingsOf(node);
     CHECK(found.shape == NvlinkShape::Islands);
-    CHECK(found.domains ==
-          std::vector<std::vector<size_t>>{{0, 1}, {2, 3}});
+    CHECK(found.domains == std::vector<std::vector<size_t>>{{0, 1}, {2, 3}});
   }
 }
 
@@ -83,7 +86,9 @@ TEST_CASE("a cube of eight GPUs is connected in part") {
   // Links to the other GPUs of the half and to the one opposite, as NVLink of
   // the first two generations had them.
   const auto cell = [](int i, int j) {
-    return std::string((i / 4) == (j / 4) ? "NV1" : i % 4 == j % 4 ? "NV2" : "SYS");
+    return std::string((i / 4) == (j / 4) ? "NV1"
+                       : i % 4 == j % 4   ? "NV2"
+                                          : "SYS");
   };
   const Findings found = findingsOf(read(table(8, "\t", cell)));
   CHECK(found.shape == NvlinkShape::Partial);
@@ -124,7 +129,8 @@ TEST_CASE("a table that contradicts itself is refused") {
     return std::string(i < j ? "NV4" : "NV2");
   };
   CHECK(refusal(table(2, "\t", oneWay)) ==
-        "topo:1: expected the same between GPU0 and GPU1 in both rows, but got NV4 "
+        "topo:1: expected the same between GPU0 and GPU1 in both rows, but got "
+        "NV4 "
         "and NV2");
   const auto unknown = [](int, int) { return std::string("QPI"); };
   CHECK(refusal(table(2, "\t", unknown)).find("but got 'QPI'") !=
