@@ -26,13 +26,6 @@ struct ImportOptions {
   bool json = false;
 };
 
-std::string listOf(const std::vector<std::string> &words) {
-  std::string text;
-  for (const std::string &word : words)
-    text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 bool rateOf(const std::string &flag, const std::string &text,
             std::optional<BytesPerSecond> &rate, Failure &failure) {
   if (text.empty())
@@ -77,16 +70,16 @@ bool chooseModel(const ImportOptions &options, const Node &node,
                   options.file +
                       " does not say which GPU it is of: pass --gpu, "
                       "one of " +
-                      listOf(shippedGpus()) + ", or --like CLUSTER");
+                      joined(shippedGpus()) + ", or --like CLUSTER");
   }
   const std::vector<std::string> clusters = clustersWithGpu(gpu);
   if (clusters.size() != 1 && (!options.gpu.empty() || !options.output.empty()))
     return refuse(
         failure, Diag::unknown_gpu,
-        said + ": expected one of " + listOf(shippedGpus()) +
+        said + ": expected one of " + joined(shippedGpus()) +
             (clusters.empty()
                  ? ", or --like with a cluster file of that GPU"
-                 : ", but it begins several: those of " + listOf(clusters)));
+                 : ", but it begins several: those of " + joined(clusters)));
   if (clusters.size() != 1)
     return true;
   choices.model = clusters.front();
@@ -95,7 +88,7 @@ bool chooseModel(const ImportOptions &options, const Node &node,
   return true;
 }
 
-std::string numbersOf(const Node &node, const std::vector<size_t> &nics) {
+std::string namesOf(const Node &node, const std::vector<size_t> &nics) {
   std::string text;
   for (size_t nic : nics)
     text += (text.empty() ? "" : ", ") + node.nics[nic].name;
@@ -154,7 +147,7 @@ std::string nodeText(const std::string &file, const Node &node,
       row.insert(
           row.end(),
           {nic.name + (nic.device.empty() ? "" : " (" + nic.device + ")"),
-           std::string(name(near.path)), orDash(numbersOf(node, others)),
+           std::string(name(near.path)), orDash(namesOf(node, others)),
            nic.rate.count() > 0 ? gigabits(nic.rate) : "-"});
     }
     table.add(row);
@@ -162,7 +155,7 @@ std::string nodeText(const std::string &file, const Node &node,
   text += table.text();
   if (!found.unused.empty())
     text +=
-        "left out, nearest to no GPU: " + numbersOf(node, found.unused) + "\n";
+        "left out, nearest to no GPU: " + namesOf(node, found.unused) + "\n";
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include "tools/shardwright/Completion.h"
 
 #include "tools/shardwright/CliOptions.h"
+#include "tools/shardwright/Inputs.h"
 
 #include <CLI/CLI.hpp>
 
@@ -9,13 +10,6 @@
 namespace shardwright::tools {
 
 namespace {
-
-std::string joined(const std::vector<std::string> &words, const char *between) {
-  std::string text;
-  for (const std::string &word : words)
-    text += (text.empty() ? "" : between) + word;
-  return text;
-}
 
 std::string verbNames(const CLI::App &tool) {
   std::vector<std::string> names;

@@ -26,13 +26,6 @@ bool looksLikePath(const std::string &name) {
          name.find(".json") != std::string::npos;
 }
 
-std::string joined(const std::vector<std::string> &names) {
-  std::string text;
-  for (const std::string &name : names)
-    text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 int64_t editDistance(const std::string &a, const std::string &b) {
   std::vector<int64_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j)
@@ -144,6 +137,16 @@ bool isThere(const std::string &path) {
 }
 
 } // namespace
+
+std::string joined(const std::vector<std::string> &words,
+                   std::string_view between) {
+  std::string text;
+  for (const std::string &word : words) {
+    text += text.empty() ? "" : between;
+    text += word;
+  }
+  return text;
+}
 
 bool readClusterText(const std::string &name, const std::string &flag,
                      ClusterText &cluster, Failure &failure) {

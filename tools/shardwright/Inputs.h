@@ -9,6 +9,7 @@
 #include "cost_model/program/Program.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace shardwright::tools {
@@ -59,6 +60,10 @@ bool parseRate(const std::string &text, cost::BytesPerSecond &rate);
 
 /// A positive count of bytes: "80GiB", "64 GB", "1e9", "85899345920".
 bool parseBytes(const std::string &text, cost::Bytes &bytes);
+
+/// "a, b"
+std::string joined(const std::vector<std::string> &words,
+                   std::string_view between = ", ");
 
 /// ": did you mean 'x'?" for the nearest of `names`, or nothing.
 std::string nearest(const std::string &word,
