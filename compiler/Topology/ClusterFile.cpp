@@ -54,7 +54,9 @@ public:
     setNode();
     setFabric();
     setCollectives();
-    result.text = json.dump(2) + "\n";
+    // Names of files are bytes, JSON is not.
+    result.text =
+        json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
     Hardware written;
     return readHardware(result.text, choices.name, written, failure);
   }

@@ -263,7 +263,9 @@ ExitCode runImportTopology(const ImportOptions &options, Streams streams) {
     Json json = nodeJson(node, found, warnings);
     if (cluster)
       json.update(clusterJson(*cluster));
-    streams.out << json.dump(2) << "\n";
+    // Names of NICs and files are bytes, JSON is not.
+    streams.out << json.dump(2, ' ', false, Json::error_handler_t::replace)
+                << "\n";
   } else {
     streams.out << nodeText(options.file, node, found)
                 << (cluster ? fieldsText(choices, *cluster) : "");
