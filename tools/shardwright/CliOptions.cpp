@@ -17,7 +17,7 @@ std::vector<std::string> choicesOf(const CLI::Option &option) {
   auto has = [&](const char *name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  if (has("cluster"))
+  if (has("cluster") || has("like"))
     return cost::shippedHardwareNames();
   if (has("profile"))
     return cost::shippedProfileNames();

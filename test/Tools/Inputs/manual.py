@@ -72,6 +72,9 @@ claim(complete(scripts["bash"], "shardwright", "pre") == {"predict"},
 for words in (["--cluster", ""], ["--cluster", "="], ["--cluster", "=", "dgx-h"]):
     claim("dgx-h100" in complete(scripts["bash"], "shardwright", "plan", *words),
           f"bash to offer the shipped clusters after {words}")
+claim("dgx-h100" in complete(scripts["bash"], "shardwright", "import-topology",
+                             "--like", ""),
+      "bash to offer the shipped clusters after --like")
 claim(not complete(scripts["bash"], "shardwright", "plan", "mod"),
       "bash to leave files to the shell")
 
