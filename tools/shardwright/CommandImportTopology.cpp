@@ -118,6 +118,22 @@ std::string nvlinkText(const Findings &found) {
   return text;
 }
 
+/// "NIC0 (GPU0 and GPU1); ..." of NICs that are nearest to several GPUs.
+std::string sharedText(const Node &node, const Findings &found) {
+  std::string text;
+  for (size_t nic = 0; nic < node.nics.size(); ++nic) {
+    std::vector<size_t> gpus;
+    for (size_t gpu = 0; gpu < found.near.size(); ++gpu)
+      if (const std::vector<size_t> &nearest = found.near[gpu].nearest;
+          std::find(nearest.begin(), nearest.end(), nic) != nearest.end())
+        gpus.push_back(gpu);
+    if (gpus.size() > 1)
+      text += (text.empty() ? "" : "; ") + node.nics[nic].name + " (" +
+              gpuList(gpus) + ")";
+  }
+  return text;
+}
+
 std::string nodeText(const std::string &file, const Node &node,
                      const Findings &found) {
   const auto orDash = [](const std::string &text) {
@@ -153,6 +169,8 @@ std::string nodeText(const std::string &file, const Node &node,
     table.add(row);
   }
   text += table.text();
+  if (const std::string shared = sharedText(node, found); !shared.empty())
+    text += "nearest to several GPUs: " + shared + "\n";
   if (!found.unused.empty())
     text +=
         "left out, nearest to no GPU: " + namesOf(node, found.unused) + "\n";
