@@ -52,7 +52,7 @@ Findings findingsOf(const Node &node);
 /// "GPU0, GPU1 and GPU5 to GPU7"
 std::string gpuList(const std::vector<size_t> &gpus);
 
-/// "5.5 GHz"-like: "400 Gb/s"
+/// "400 Gb/s"
 std::string gigabits(cost::BytesPerSecond rate);
 
 } // namespace shardwright::topology

@@ -1,5 +1,4 @@
-//===- Node.h - What a node is made of, as its own tools print it -*- C++
-//-*-===//
+//===- Node.h - A node as its own tools print it ----------------*- C++ -*-===//
 //
 // Two formats say how the GPUs and NICs of a node are connected: the table of
 // `nvidia-smi topo -m`, and the XML that NCCL reads (NCCL_TOPO_FILE) and writes
