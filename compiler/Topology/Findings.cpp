@@ -142,22 +142,26 @@ void findNvlink(const Node &node, Findings &found) {
 void findNics(const Node &node, Findings &found) {
   if (node.nics.empty())
     return;
-  std::vector<size_t> nearTo(node.nics.size(), 0);
+  // A GPU with several NICs as near asks each for a part of what it sends.
+  std::vector<double> asked(node.nics.size(), 0);
+  const auto part = [](const NearNics &near) {
+    return 1 / static_cast<double>(near.nearest.size());
+  };
   for (const std::vector<Path> &paths : node.toNic) {
     NearNics near;
     near.path = *std::min_element(paths.begin(), paths.end());
     for (size_t nic = 0; nic < paths.size(); ++nic)
-      if (paths[nic] == near.path) {
+      if (paths[nic] == near.path)
         near.nearest.push_back(nic);
-        ++nearTo[nic];
-      }
+    for (size_t nic : near.nearest)
+      asked[nic] += part(near);
     found.near.push_back(std::move(near));
   }
   for (NearNics &near : found.near)
     for (size_t nic : near.nearest)
-      near.share += 1 / static_cast<double>(nearTo[nic]);
+      near.share += part(near) / asked[nic];
   for (size_t nic = 0; nic < node.nics.size(); ++nic)
-    if (nearTo[nic] == 0)
+    if (asked[nic] == 0)
       found.unused.push_back(nic);
   // GPUs that have a NIC beside them take it before those that look from afar.
   std::vector<size_t> order(found.near.size()), taken(node.nics.size(), 0);

@@ -27,7 +27,7 @@ struct NearNics {
   std::vector<size_t> nearest; ///< indices of NICs, all of one path
   Path path = Path::Sys;
   size_t assigned = 0; ///< the one of them that fewest GPUs before it have
-  double share = 0;    ///< of NICs that are nearest to it, in NICs
+  double share = 0;    ///< of its nearest NICs; of all GPUs, the used
 };
 
 struct Findings {

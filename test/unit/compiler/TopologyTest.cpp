@@ -124,6 +124,32 @@ TEST_CASE("how near a NIC is, by what lies between in the tree") {
   CHECK(path(system("", "", "far")) == Path::Sys);
 }
 
+// By hand: GPU3 asks either NIC for half. GPU0 and GPU1 have 1 of 2.5 of the
+// first, GPU2 1 of 1.5 of the second, GPU3 0.5 / 2.5 + 0.5 / 1.5.
+TEST_CASE("GPUs share the NICs that are nearest to them") {
+  const std::string header = "\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tNIC1\n";
+  const auto row = [](int gpu, const std::string &nics) {
+    std::string text = "GPU" + std::to_string(gpu);
+    for (int other = 0; other < 4; ++other)
+      text += gpu == other ? "\tX" : "\tNV18";
+    return text + nics + "\n";
+  };
+  const auto found = [&](const std::string &last) {
+    return findingsOf(read(header + row(0, "\tPIX\tSYS") +
+                           row(1, "\tPIX\tSYS") + row(2, "\tSYS\tPIX") +
+                           row(3, last)));
+  };
+  const Findings uneven = found("\tSYS\tSYS");
+  CHECK(uneven.near[0].share == Approx(0.4));
+  CHECK(uneven.near[1].share == Approx(0.4));
+  CHECK(uneven.near[2].share == Approx(2.0 / 3));
+  CHECK(uneven.near[3].share == Approx(0.2 + 1.0 / 3));
+  CHECK(uneven.near[3].assigned == 1);
+  CHECK(uneven.warnings.back().kind == "uneven_nics");
+  CHECK(uneven.warnings.back().text.find("GPU0 and GPU1 share") == 0);
+  CHECK(found("\tSYS\tPIX").warnings.empty());
+}
+
 TEST_CASE("a table that contradicts itself is refused") {
   const auto oneWay = [](int i, int j) {
     return std::string(i < j ? "NV4" : "NV2");
