@@ -219,18 +219,22 @@ void warnOfLinks(const Node &node, Findings &found) {
     warn("nvlink_islands", "NVLink joins only " + groupsText(found.domains) +
                                ": tensor parallelism over more crosses " +
                                crossing);
-  if (found.shape == NvlinkShape::Partial)
+  if (found.shape == NvlinkShape::Partial) {
+    const auto peersOf = [](const Gpu &gpu) {
+      return std::count_if(gpu.links.begin(), gpu.links.end(),
+                           [](int64_t links) { return links > 0; });
+    };
+    const Gpu &loneliest = *std::min_element(
+        node.gpus.begin(), node.gpus.end(),
+        [&](const Gpu &a, const Gpu &b) { return peersOf(a) < peersOf(b); });
     warn("nvlink_partial",
-         "some pairs of GPUs have no NVLink (GPU0 has it to " +
-             std::to_string(
-                 count - 1 -
-                 static_cast<size_t>(std::count(node.gpus[0].links.begin() + 1,
-                                                node.gpus[0].links.end(), 0))) +
-             " of " + std::to_string(count - 1) +
+         "some pairs of GPUs have no NVLink (" + loneliest.name +
+             " has it to " + std::to_string(peersOf(loneliest)) + " of " +
+             std::to_string(count - 1) +
              "): rings find a way round, sends and all-to-alls between such "
-             "pairs "
-             "cross " +
+             "pairs cross " +
              crossing);
+  }
   const int64_t most =
       found.links.empty()
           ? 0
@@ -241,9 +245,9 @@ void warnOfLinks(const Node &node, Findings &found) {
       (found.shape == NvlinkShape::Switch || found.shape == NvlinkShape::Mesh ||
        found.shape == NvlinkShape::Partial))
     warn("fewer_nvlinks",
-         gpuList(fewer) + " show fewer NVLinks (" +
-             std::to_string(found.leastLinks()) + ") than the others (" +
-             std::to_string(most) +
+         gpuList(fewer) + (fewer.size() == 1 ? " shows" : " show") +
+             " fewer NVLinks (" + std::to_string(found.leastLinks()) +
+             ") than the others (" + std::to_string(most) +
              "): look for links that are down; every ring goes "
              "at the rate of the slowest");
 }
@@ -253,40 +257,37 @@ void warnOfNics(const Node &node, Findings &found) {
   const auto warn = [&](const char *kind, const std::string &text) {
     found.warnings.push_back({kind, text});
   };
-  const auto pathIs = [&](Path path) {
-    return gpusWhere(count,
-                     [&](size_t i) { return found.near[i].path == path; });
-  };
-  const std::vector<size_t> far = pathIs(Path::Sys), host = pathIs(Path::Phb);
-  std::vector<size_t> root = gpusWhere(count, [&](size_t i) {
+  const std::vector<size_t> far = gpusWhere(
+      count, [&](size_t i) { return found.near[i].path == Path::Sys; });
+  const std::vector<size_t> root = gpusWhere(count, [&](size_t i) {
     return found.near[i].path == Path::Phb || found.near[i].path == Path::Node;
   });
   if (!far.empty())
     warn("no_gpudirect",
          gpuList(far) + (far.size() == 1 ? " has" : " have") +
              " every NIC across the interconnect between CPUs (SYS): no "
-             "GPUDirect "
-             "RDMA, what they send between nodes is staged in host memory");
+             "GPUDirect RDMA, what they send between nodes is staged in host "
+             "memory");
   const bool allPhb = std::all_of(
       node.toNic.begin(), node.toNic.end(), [](const std::vector<Path> &paths) {
         return std::all_of(paths.begin(), paths.end(),
                            [](Path path) { return path == Path::Phb; });
       });
-  if (allPhb && count > 1 && host.size() == count)
-    warn("flat_pcie", "every GPU and NIC meet at a host bridge (PHB), as in a "
-                      "VM that hides the "
-                      "PCIe switches of its host: NCCL then leaves GPUDirect "
-                      "RDMA off; give it "
-                      "the host's tree (NCCL_TOPO_FILE), and import that");
-  else if (!root.empty())
+  if (allPhb && count > 1) {
+    warn("flat_pcie",
+         "every GPU and NIC meet at a host bridge (PHB), as in a VM that hides "
+         "the PCIe switches of its host: NCCL then leaves GPUDirect RDMA off; "
+         "give it the host's tree (NCCL_TOPO_FILE), and import that");
+  } else if (!root.empty()) {
+    Path farthest = Path::Phb;
+    for (size_t gpu : root)
+      farthest = std::max(farthest, found.near[gpu].path);
     warn("gpudirect_off_by_default",
          gpuList(root) + (root.size() == 1 ? " has" : " have") +
-             " no NIC behind the same PCIe switch (" +
-             std::string(name(found.near[root.front()].path)) +
-             "): NCCL leaves GPUDirect RDMA off beyond PXB, but for GPUs on "
-             "C2C; "
-             "NCCL_NET_GDR_LEVEL=" +
-             std::string(name(found.near[root.front()].path)) + " asks for it");
+             " no NIC behind the same PCIe switch: NCCL leaves GPUDirect RDMA "
+             "off beyond PXB, but for GPUs on C2C; NCCL_NET_GDR_LEVEL=" +
+             std::string(name(farthest)) + " asks for it");
+  }
   const auto byShare = [&](size_t a, size_t b) {
     return found.near[a].share < found.near[b].share;
   };

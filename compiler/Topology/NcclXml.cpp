@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <set>
 
 namespace shardwright::topology {
 
@@ -190,12 +191,12 @@ private:
     for (const Device &gpu : gpus)
       if (attribute(gpu.pci, "vendor") == "0x1002" || gpu.mark.child("xgmi"))
         return refuseOther(file, "a topology of RCCL, of AMD's GPUs", failure);
-    std::map<std::string, size_t> seen;
+    std::set<std::string> seen;
     for (const Device &gpu : gpus) {
       const std::string bus = attribute(gpu.pci, "busid");
       if (bus.empty())
         return complain(gpu.pci, "expected the busid of a GPU, but got none");
-      if (!seen.insert({bus, 0}).second)
+      if (!seen.insert(bus).second)
         return complain(gpu.pci, "expected one GPU at busid " + cut(bus) +
                                      ", but got another");
     }

@@ -3,6 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
+#include <cstdlib>
+
 using namespace shardwright;
 using namespace shardwright::topology;
 
@@ -61,6 +64,20 @@ std::string system(const std::string &besideGpu, const std::string &first,
          put(besideGpu) + "</pci>" + put(first) + "</pci>" +
          put(second == "cpu" ? "nic" : "") + "</cpu><cpu numaid=\"1\">" +
          put(second == "far" ? "nic" : "") + "</cpu></system>";
+}
+
+// NICs of such a path from each of four GPUs, which `links` joins: the
+// warnings.
+std::vector<Warning> warningsOf(const std::vector<std::string> &nics,
+                                const std::string &links) {
+  std::string text = "\tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\n";
+  for (size_t gpu = 0; gpu < nics.size(); ++gpu) {
+    text += "GPU" + std::to_string(gpu);
+    for (size_t other = 0; other < nics.size(); ++other)
+      text += "\t" + (gpu == other ? "X" : links);
+    text += "\t" + nics[gpu] + "\n";
+  }
+  return findingsOf(read(text)).warnings;
 }
 
 } // namespace
@@ -150,14 +167,62 @@ TEST_CASE("GPUs share the NICs that are nearest to them") {
   CHECK(found("\tSYS\tPIX").warnings.empty());
 }
 
+TEST_CASE("warnings say what is wrong, and what helps") {
+  const auto says = [](const std::vector<Warning> &warnings,
+                       const std::string &kind, const std::string &text) {
+    return std::any_of(warnings.begin(), warnings.end(),
+                       [&](const Warning &warning) {
+                         return warning.kind == kind &&
+                                warning.text.find(text) != std::string::npos;
+                       });
+  };
+  CHECK(warningsOf({"PIX", "PIX", "PXB", "PXB"}, "NV18").empty());
+  CHECK(says(warningsOf({"PHB", "PHB", "PHB", "PHB"}, "NV18"), "flat_pcie",
+             "NCCL_TOPO_FILE"));
+  // The level that all of them need is that of the farthest.
+  CHECK(
+      says(warningsOf({"PIX", "PHB", "NODE", "PIX"}, "NV18"),
+           "gpudirect_off_by_default",
+           "GPU1 and GPU2 have no NIC behind the same PCIe switch: NCCL leaves "
+           "GPUDirect RDMA off beyond PXB, but for GPUs on C2C; "
+           "NCCL_NET_GDR_LEVEL=NODE asks"));
+  const auto linksOf = [](const auto &cell) {
+    return findingsOf(read(table(4, "\t", cell))).warnings;
+  };
+  CHECK(
+      says(linksOf([](int i, int j) {
+             return std::string(i / 2 == j / 2 ? "NV4" : "SYS");
+           }),
+           "nvlink_islands",
+           "GPU0 and GPU1; GPU2 and GPU3: tensor parallelism over more crosses "
+           "PCIe and the interconnect between CPUs"));
+  // A chain: its ends have one neighbour.
+  CHECK(says(linksOf([](int i, int j) {
+               return std::string(std::abs(i - j) == 1 ? "NV4" : "PIX");
+             }),
+             "nvlink_partial", "(GPU0 has it to 1 of 3)"));
+  CHECK(says(linksOf([](int i, int j) {
+               return std::string(i == 3 || j == 3 ? "NV17" : "NV18");
+             }),
+             "fewer_nvlinks",
+             "GPU3 shows fewer NVLinks (17) than the others (18)"));
+  const Node node = read("<system><cpu><pci busid=\"0000:01:00.0\" "
+                         "class=\"0x060400\"><pci busid=\"0000:02:00.0\" "
+                         "class=\"0x030200\"><gpu dev=\"0\"/></pci><pci "
+                         "busid=\"0000:03:00.0\" class=\"0x020000\"><nic>"
+                         "<net name=\"a\" gdr=\"0\"/></nic></pci></pci></cpu>"
+                         "</system>");
+  CHECK(says(findingsOf(node).warnings, "gpudirect_missing",
+             "1 of 1 NICs in use had no GPUDirect RDMA"));
+}
+
 TEST_CASE("a table that contradicts itself is refused") {
   const auto oneWay = [](int i, int j) {
     return std::string(i < j ? "NV4" : "NV2");
   };
   CHECK(refusal(table(2, "\t", oneWay)) ==
         "topo:1: expected the same between GPU0 and GPU1 in both rows, but got "
-        "NV4 "
-        "and NV2");
+        "NV4 and NV2");
   const auto unknown = [](int, int) { return std::string("QPI"); };
   CHECK(refusal(table(2, "\t", unknown)).find("but got 'QPI'") !=
         std::string::npos);
