@@ -47,23 +47,29 @@ struct PredictOptions {
   }
 };
 
-/// Where Megatron Core splits a fused weight, the plan repeats heads.
+/// Where Megatron Core splits a fused weight, the plan repeats heads. Its
+/// profiles price the gathers; who runs the plan may be another.
 void noteGatheredHeads(const Question &question, const Plan &plan,
                        std::ostream &err) {
-  if (plan.kvReplicas == 1 || !factsOf(question.framework).gathersHeads)
+  const Profile &profile = question.profile;
+  const bool priced = factsOf(profile.framework).gathersHeads;
+  if (plan.kvReplicas == 1 ||
+      !(priced || factsOf(question.framework).gathersHeads))
     return;
   const Program &program = question.model.program;
   const int64_t width =
       (program.heads + 2 * program.kvHeads) * program.headDim;
   const Bytes whole(plan.microBatch * plan.sequence / plan.cp * width *
                     byteWidth(plan.dtypes.compute));
-  note(std::string(name(question.framework)) +
+  note(std::string(name(priced ? profile.framework : question.framework)) +
            " gathers queries, keys and values of " + std::to_string(plan.tp) +
            " ranks that share " + std::to_string(program.kvHeads) +
            " key/value heads, " + bytesText(whole) +
-           " a layer and microbatch, and scatters their gradients (in "
-           "tp_communication); weights of keys and values, which it splits, "
-           "are priced as whole heads",
+           " a layer and microbatch, and scatters their gradients (" +
+           (priced ? "in tp_communication"
+                   : "not priced by the profile " + profile.name) +
+           "); weights of keys and values, which it splits, are priced as whole "
+           "heads",
        err);
 }
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <initializer_list>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -201,66 +202,60 @@ bool loadProfile(const std::string &name, Profile &profile, Failure &failure) {
 
 namespace {
 
-/// A positive number, and what stands behind it without blanks before it.
-bool parseNumber(const std::string &text, double &value, std::string &unit) {
+struct Unit {
+  std::string_view name;
+  double factor;
+};
+
+/// A positive number in one of `units`, whose name may follow blanks.
+bool parseAmount(const std::string &text, std::initializer_list<Unit> units,
+                 double &value) {
   char *end = nullptr;
   errno = 0;
   value = std::strtod(text.c_str(), &end);
   if (end == text.c_str() || errno != 0 || !std::isfinite(value) || value <= 0)
     return false;
-  unit = end;
-  unit.erase(0, std::min(unit.find_first_not_of(' '), unit.size()));
-  return true;
+  while (*end == ' ')
+    ++end;
+  for (const Unit &unit : units)
+    if (unit.name == end) {
+      value *= unit.factor;
+      return true;
+    }
+  return false;
 }
 
 } // namespace
 
 bool parseRate(const std::string &text, BytesPerSecond &rate) {
   double value = 0;
-  std::string unit;
-  if (!parseNumber(text, value, unit))
-    return false;
-  static const struct {
-    const char *name;
-    double factor;
-  } units[] = {{"", 1}, {"GB/s", 1e9}, {"Gb/s", 1e9 / 8}};
   // The ends that cluster files have.
   constexpr double least = 1e7, most = 1e15;
-  for (const auto &known : units)
-    if (unit == known.name) {
-      rate = BytesPerSecond(value * known.factor);
-      return rate.count() >= least && rate.count() <= most;
-    }
-  return false;
+  if (!parseAmount(text, {{"", 1}, {"GB/s", 1e9}, {"Gb/s", 1e9 / 8}}, value) ||
+      value < least || value > most)
+    return false;
+  rate = BytesPerSecond(value);
+  return true;
 }
 
 bool parseBytes(const std::string &text, Bytes &bytes) {
   double value = 0;
-  std::string unit;
-  if (!parseNumber(text, value, unit))
+  if (!parseAmount(text,
+                   {{"", 1},
+                    {"B", 1},
+                    {"KiB", 1024.},
+                    {"MiB", 1024. * 1024},
+                    {"GiB", 1024. * 1024 * 1024},
+                    {"TiB", 1024. * 1024 * 1024 * 1024},
+                    {"KB", 1e3},
+                    {"MB", 1e6},
+                    {"GB", 1e9},
+                    {"TB", 1e12}},
+                   value) ||
+      value < 1 || value >= 9e18)
     return false;
-  static const struct {
-    const char *name;
-    double factor;
-  } units[] = {{"", 1},
-               {"B", 1},
-               {"KiB", 1024.},
-               {"MiB", 1024. * 1024},
-               {"GiB", 1024. * 1024 * 1024},
-               {"TiB", 1024. * 1024 * 1024 * 1024},
-               {"KB", 1e3},
-               {"MB", 1e6},
-               {"GB", 1e9},
-               {"TB", 1e12}};
-  for (const auto &known : units)
-    if (unit == known.name) {
-      value *= known.factor;
-      if (value < 1 || value >= 9e18)
-        return false;
-      bytes = Bytes(static_cast<int64_t>(value));
-      return true;
-    }
-  return false;
+  bytes = Bytes(static_cast<int64_t>(value));
+  return true;
 }
 
 } // namespace shardwright::tools
