@@ -15,8 +15,9 @@ namespace {
 
 class Simulation {
 public:
-  Simulation(const Schedule &schedule, const PipelineTimes &times)
-      : schedule(schedule), times(times),
+  Simulation(const Schedule &schedule, const PipelineTimes &times,
+             std::vector<Span> *spans = nullptr)
+      : schedule(schedule), times(times), spans(spans),
         perChunk(chunkMicrobatches(schedule.kind, schedule.microbatches)) {
     const auto stages = static_cast<size_t>(schedule.stages);
     const size_t tasks =
@@ -113,6 +114,12 @@ private:
       more = action.joined;
     }
     next[stage] = end;
+    for (size_t i = begin; spans && i < end; ++i) {
+      const Seconds from = i == begin ? Seconds(start) : spans->back().end;
+      spans->push_back({stage, actions[i].kind, actions[i].chunk,
+                        actions[i].microbatch, from,
+                        from + durationOf(stage, actions[i])});
+    }
     clock[stage] = start + duration;
     result.stages[stage].busy += Seconds(duration);
     for (size_t i = begin; i < end; ++i)
@@ -137,6 +144,12 @@ private:
     if (to.rank == stage)
       return;
     const Seconds time = backward ? times.sendBackward : times.sendForward;
+    if (spans)
+      spans->push_back({stage,
+                        backward ? ActionKind::SendBackward
+                                 : ActionKind::SendForward,
+                        action.chunk, action.microbatch, Seconds(done),
+                        Seconds(done) + time});
     done += time.count();
     if (!times.overlapTransfers) {
       clock[stage] = done;
@@ -147,6 +160,7 @@ private:
 
   const Schedule &schedule;
   const PipelineTimes &times;
+  std::vector<Span> *spans; ///< null: nobody asks
   const int64_t perChunk;
   std::vector<double> arrived[2]; ///< forward, backward: at its receiver
   std::vector<double> clock;
@@ -265,8 +279,9 @@ bool repeats(const Schedule &run, const Simulation &simulation,
 
 } // namespace
 
-Timeline runComputations(const Schedule &schedule, const PipelineTimes &times) {
-  Simulation simulation(schedule, times);
+Timeline runComputations(const Schedule &schedule, const PipelineTimes &times,
+                         std::vector<Span> *spans) {
+  Simulation simulation(schedule, times, spans);
   simulation.run();
   return std::move(simulation.result);
 }

@@ -10,8 +10,10 @@
 
 namespace shardwright::cost {
 
-/// Runs the computations of a schedule (makeComputations), every one.
-Timeline runComputations(const Schedule &schedule, const PipelineTimes &times);
+/// Runs the computations of a schedule (makeComputations), every one; `spans`
+/// as runSchedule's.
+Timeline runComputations(const Schedule &schedule, const PipelineTimes &times,
+                         std::vector<Span> *spans = nullptr);
 
 /// The same of so many microbatches, run only until the steady state repeats.
 Timeline runPeriodic(ScheduleKind kind, int64_t microbatches,

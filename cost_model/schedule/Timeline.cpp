@@ -21,8 +21,9 @@ struct Channel {
 
 class Simulation {
 public:
-  Simulation(const Schedule &schedule, const PipelineTimes &times)
-      : schedule(schedule), times(times) {
+  Simulation(const Schedule &schedule, const PipelineTimes &times,
+             std::vector<Span> *spans = nullptr)
+      : schedule(schedule), times(times), spans(spans) {
     const size_t stages = static_cast<size_t>(schedule.stages);
     clock.assign(stages, 0);
     next.assign(stages, 0);
@@ -65,10 +66,16 @@ private:
     return static_cast<size_t>(stage * schedule.microbatches + microbatch);
   }
 
-  void hold(int64_t stage, Seconds time, bool computing) {
+  void hold(int64_t stage, const Action &action, Seconds time, bool computing) {
+    record(stage, action, clock[stage], time);
     clock[stage] += time.count();
     StageTimeline &line = result.stages[stage];
     (computing ? line.busy : line.transfer) += time;
+  }
+  void record(int64_t stage, const Action &action, double begin, Seconds time) {
+    if (spans)
+      spans->push_back({stage, action.kind, action.chunk, action.microbatch,
+                        Seconds(begin), Seconds(begin) + time});
   }
   void mark(int64_t stage, const Action &action) {
     finished[index(stage, action.microbatch) * kKinds +
@@ -79,13 +86,13 @@ private:
     const StageTimes &own = times.times[stage];
     switch (action.kind) {
     case ActionKind::Forward:
-      hold(stage, own.forward, true);
+      hold(stage, action, own.forward, true);
       break;
     case ActionKind::BackwardData:
-      hold(stage, own.backwardData, true);
+      hold(stage, action, own.backwardData, true);
       break;
     case ActionKind::BackwardWeight:
-      hold(stage, own.backwardWeight, true);
+      hold(stage, action, own.backwardWeight, true);
       break;
     case ActionKind::SendForward:
       return transfer(stage, stage + 1, forwardTo[stage + 1], action,
@@ -112,7 +119,9 @@ private:
                 std::vector<int64_t> &ready) {
     if (times.overlapTransfers) {
       if (sends) {
-        channel.free = std::max(channel.free, clock[stage]) + time.count();
+        const double begin = std::max(channel.free, clock[stage]);
+        record(stage, action, begin, time);
+        channel.free = begin + time.count();
         channel.arrivals.push_back(channel.free);
         ready.push_back(other);
       } else {
@@ -132,10 +141,11 @@ private:
     otherWaits = false;
     const double begin = std::max(clock[stage], clock[other]);
     clock[stage] = clock[other] = begin;
-    hold(stage, time, false);
-    hold(other, time, false);
+    const Action &partner = schedule.actions[other][next[other]];
+    hold(stage, action, time, false);
+    hold(other, partner, time, false);
     mark(stage, action);
-    mark(other, schedule.actions[other][next[other]]);
+    mark(other, partner);
     ++next[other];
     ready.push_back(other);
     return true;
@@ -143,6 +153,7 @@ private:
 
   const Schedule &schedule;
   const PipelineTimes &times;
+  std::vector<Span> *spans; ///< null: nobody asks
   std::vector<double> clock;
   std::vector<size_t> next;
   std::vector<Channel> forwardTo;  ///< into stage i, from i - 1
@@ -194,14 +205,15 @@ Seconds Timeline::makespan() const {
   return latest;
 }
 
-Timeline runSchedule(const Schedule &schedule, const PipelineTimes &times) {
+Timeline runSchedule(const Schedule &schedule, const PipelineTimes &times,
+                     std::vector<Span> *spans) {
   assert(times.stages == schedule.stages &&
          static_cast<int64_t>(times.times.size()) ==
              times.stages * times.chunks &&
          times.chunks == schedule.chunks);
   if (!transfersAreActions(schedule.kind))
-    return runComputations(schedule, times);
-  Simulation simulation(schedule, times);
+    return runComputations(schedule, times, spans);
+  Simulation simulation(schedule, times, spans);
   simulation.run();
   return simulation.result;
 }

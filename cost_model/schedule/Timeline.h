@@ -46,11 +46,23 @@ struct Timeline {
   Seconds makespan() const;
 };
 
+/// From when to when a stage was at an action. Under overlapTransfers what is
+/// sent is under way meanwhile, beside other actions of the stage, and what is
+/// received has no span.
+struct Span {
+  int64_t stage = 0;
+  ActionKind kind = ActionKind::Forward;
+  int32_t chunk = 0, microbatch = 0;
+  Seconds begin, end;
+};
+
 /// Runs every action. Reduce and Step take no time here. Of GPipe and 1F1B
 /// every transfer is an action that both sides take part in; in the others it
 /// follows the computation whose result it carries, and without
-/// overlapTransfers holds the sender.
-Timeline runSchedule(const Schedule &schedule, const PipelineTimes &times);
+/// overlapTransfers holds the sender. `spans` gets all that took time, in order
+/// of time within a stage and kind.
+Timeline runSchedule(const Schedule &schedule, const PipelineTimes &times,
+                     std::vector<Span> *spans = nullptr);
 
 /// Remembers schedules, as runSchedule wants them, and what memory depends on of
 /// them; not for several threads at once.

@@ -59,7 +59,10 @@ def check_steps(problems, lines, plan):
 
 
 def check_trace(problems, path, plan):
-    events = json.loads(path.read_text())["traceEvents"]
+    trace = json.loads(path.read_text())
+    problems.want(trace["schema"] == "shardwright.trace/1", "expected a schema, but got %s",
+                  trace["schema"])
+    events = trace["traceEvents"]
     names, spans = {}, collections.defaultdict(list)
     for event in events:
         if event["ph"] == "M":
@@ -93,7 +96,21 @@ def check_trace(problems, path, plan):
             ends.append(end)
 
 
-def check_dry_run(problems, program, plan, summary, folder):
+def predicted_actions(model, plan, folder):
+    """Of each stage what `predict` says that it is at, in order of time."""
+    trace = folder.parent / "predicted.trace"
+    parity.run([model.shardwright, "predict", model.config, "--cluster", "host", "--plan",
+                model.path(plan, ".plan.json"), "--trace", trace])
+    actions = collections.defaultdict(list)
+    for event in sorted(json.loads(trace.read_text())["traceEvents"],
+                        key=lambda event: event.get("ts", 0)):
+        if event.get("cat") == "action" and event["tid"] == 0:
+            actions[event["pid"]].append((event["name"], event["args"]["microbatch"]))
+    return [actions[rank] for rank in sorted(actions)]
+
+
+def check_dry_run(problems, model, program, plan, summary, folder):
+    predicted = predicted_actions(model, plan, folder)
     ranks, pp = parity.ranks_of(plan), plan["parallel"]["pp"]
     microbatches = plan["batch"]["global"] // (plan["parallel"]["dp"] * plan["batch"]["micro"])
     for rank in range(ranks):
@@ -105,6 +122,10 @@ def check_dry_run(problems, program, plan, summary, folder):
         problems.want((dry["rank"], dry["ranks"], dry["stage"]) == (rank, ranks, stage),
                       "expected rank %d of stage %d, but got %s", rank, stage, text[:200])
         actions = collections.Counter(action["action"] for action in dry["actions"])
+        compiled = [(action["action"], action["microbatch"]) for action in dry["actions"]
+                    if action["action"] not in ("reduce", "step")]
+        problems.want(compiled == predicted[stage], "expected the predicted trace of stage %d to "
+                      "have what its ranks do, %s, but got %s", stage, compiled, predicted[stage])
         problems.want(actions["forward"] == actions["backward_data"] == microbatches and
                       actions["reduce"] == actions["step"] == 1 and
                       actions["recv_forward"] == (microbatches if stage else 0) and
@@ -149,7 +170,7 @@ def main():
                                                      cwd=folder).splitlines()]
     summary = check_steps(problems, lines, plan)
     check_trace(problems, trace, plan)
-    check_dry_run(problems, program, plan, summary, folder)
+    check_dry_run(problems, model, program, plan, summary, folder)
     text = parity.run(command, env=environment, cwd=folder)
     problems.want(re.fullmatch(
         r"(step +\d+  loss \d+\.\d+  grad norm \d+\.\d+  \d+\.\d+ s  \d+ tokens/s\n){%d}" % STEPS,

@@ -12,6 +12,7 @@
 #include "tools/shardwright/PlanJson.h"
 #include "tools/shardwright/Question.h"
 #include "tools/shardwright/SavedPlan.h"
+#include "tools/shardwright/TraceFile.h"
 #include "tools/shardwright/Trust.h"
 #include "tools/shardwright/Words.h"
 
@@ -28,7 +29,7 @@ using namespace cost;
 namespace {
 
 struct PredictOptions {
-  std::string model, planFile, output, reportFile, expected;
+  std::string model, planFile, output, reportFile, traceFile, expected;
   double tolerance = 1; ///< percent
   QuestionFlags question;
   PlanFlags plan;
@@ -303,11 +304,13 @@ ExitCode runPredict(const PredictOptions &options, Streams streams) {
   Question question;
   Plan plan;
   FlopsConvention convention = FlopsConvention::CausalHalved;
-  if (!checkOutputs({options.output, options.reportFile, options.depfile.path},
+  if (!checkOutputs({options.output, options.reportFile, options.traceFile,
+                     options.depfile.path},
                     options.inputs(), failure) ||
       !options.depfile.check(options.made(), failure) ||
       !parseConvention(options.mfuConvention, convention, failure) ||
-      !choosePlan(options, question, plan, streams, failure))
+      !choosePlan(options, question, plan, streams, failure) ||
+      !checkTrace(options.traceFile, plan, failure))
     return report(failure, streams.err);
   warnOfPlan(options, question, plan, streams.err);
   for (const std::string &text : question.model.notes)
@@ -356,6 +359,9 @@ ExitCode runPredict(const PredictOptions &options, Streams streams) {
   }
   if (!options.output.empty() &&
       !writeText(options.output, canonicalText(plan), failure))
+    return report(failure, streams.err);
+  if (!options.traceFile.empty() &&
+      !writeText(options.traceFile, traceText(question, plan), failure))
     return report(failure, streams.err);
 
   if (!checkFit(options, question, estimate, streams, failure) ||
@@ -419,6 +425,9 @@ void addPredict(CLI::App &app, Streams streams, ExitCode &exitCode) {
   command->add_option("--report", options->reportFile,
                       "Write the JSON to this file, if all checks hold, and no "
                       "tables");
+  command->add_option("--trace", options->traceFile,
+                      "Write the step as a chrome trace to this file: every "
+                      "action of the schedule on a rank of each stage");
   options->depfile.add(*command);
   command->footer(
       "Examples:\n"
@@ -428,6 +437,8 @@ void addPredict(CLI::App &app, Streams streams, ExitCode &exitCode) {
       "--gpus 64 --tp 8 --pp 4 --sp --zero 1 --global-batch 128 --json\n"
       "  shardwright predict examples/models/llama-3-70b --cluster dgx-h100 "
       "--plan plan.json --require-fit --expect report.json --tolerance 2\n"
+      "  shardwright predict examples/models/llama-3-70b --cluster dgx-h100 "
+      "--plan plan.json --trace step.json\n"
       "\n"
       "8 TP and 4 PP on 64 GPUs leave 2 DP: what is not given follows. With "
       "--plan, another\n--cluster, --global-batch or --sequence asks what the "

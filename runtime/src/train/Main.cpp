@@ -203,7 +203,8 @@ sw_rt_status writeTrace(sw_rt_context &context, const Trainer &trainer,
     return status;
   if (context.rank() != 0)
     return SW_RT_OK;
-  std::string whole = "{\"traceEvents\": [\n";
+  std::string whole =
+      "{\"schema\": \"shardwright.trace/1\",\n\"traceEvents\": [\n";
   for (size_t i = 0; i < texts.size(); ++i)
     whole += texts[i] + (i + 1 < texts.size() ? ",\n" : "\n]}\n");
   const std::string why = writeWhole(options.trace, whole);

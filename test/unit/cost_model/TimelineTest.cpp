@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <array>
 #include <random>
 
@@ -282,4 +283,57 @@ TEST_CASE("a slower stage never makes a pipeline faster") {
     times.times[random() % 4].backwardData += Seconds(0.1);
     CHECK(runPipeline(ScheduleKind::OneFOneB, 12, times).makespan() >= before);
   }
+}
+
+TEST_CASE("spans are what the timeline of any schedule is made of") {
+  std::mt19937 random(5);
+  const auto draw = [&](double least, double most) {
+    return std::uniform_real_distribution<double>(least, most)(random);
+  };
+  for (ScheduleKind kind : scheduleKinds)
+    for (bool overlap : {false, true})
+      for (double transfer : {0.0, 0.3}) {
+        const int64_t stages = 4, microbatches = 12;
+        const int64_t chunks = chunksOf(kind).least;
+        PipelineTimes times = even(stages, chunks, 1, 2, transfer);
+        for (StageTimes &own : times.times)
+          own.forward = Seconds(draw(0.5, 2));
+        times.overlapTransfers = overlap;
+        ScheduleCache schedules;
+        std::vector<Span> spans;
+        const Schedule &schedule =
+            schedules.get(kind, stages, chunks, microbatches);
+        const Timeline timeline = runSchedule(schedule, times, &spans);
+        CAPTURE(name(kind), overlap, transfer);
+        for (int64_t stage = 0; stage < stages; ++stage) {
+          const StageTimeline &line = timeline.stages[stage];
+          std::vector<Span> own; // what the stage itself is at
+          Seconds computing(0);
+          for (const Span &span : spans) {
+            if (span.stage != stage)
+              continue;
+            const bool computes = span.kind == ActionKind::Forward ||
+                                  span.kind == ActionKind::BackwardData ||
+                                  span.kind == ActionKind::BackwardWeight;
+            if (computes)
+              computing += span.end - span.begin;
+            if (computes || !overlap)
+              own.push_back(span);
+          }
+          CHECK(computing.count() == Approx(line.busy.count()));
+          std::sort(own.begin(), own.end(), [](const Span &a, const Span &b) {
+            return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+          });
+          Seconds held(0);
+          for (size_t i = 0; i < own.size(); ++i) {
+            held += own[i].end - own[i].begin;
+            // One thing at a time.
+            if (i > 0)
+              CHECK(own[i].begin.count() >=
+                    own[i - 1].end.count() - 1e-12 * line.end.count());
+          }
+          CHECK(held.count() == Approx((line.busy + line.transfer).count()));
+          CHECK(own.back().end.count() == Approx(line.end.count()));
+        }
+      }
 }
