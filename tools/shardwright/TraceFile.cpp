@@ -48,9 +48,9 @@ bool checkTrace(const std::string &path, const Plan &plan, Failure &failure) {
   return path.empty() || actions <= kMostTracedActions ||
          refuse(failure, Diag::flag_value,
                 "--trace " + path + ": a step of this plan has up to " +
-                    countText(static_cast<double>(actions)) +
+                    groupedText(actions) +
                     " actions, expected at most " +
-                    countText(static_cast<double>(kMostTracedActions)) +
+                    groupedText(kMostTracedActions) +
                     ": ask with a smaller --global-batch");
 }
 
