@@ -2,11 +2,13 @@
 #include "cost_model/estimate/Explain.h"
 #include "cost_model/base/Format.h"
 #include "cost_model/estimate/Goodput.h"
+#include "cost_model/estimate/LayerTimes.h"
 #include "cost_model/estimate/StageWork.h"
 #include "cost_model/hardware/Collective.h"
 #include "cost_model/hardware/Kernel.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace shardwright::cost {
@@ -340,49 +342,94 @@ private:
   }
 
   void addCollectives() {
-    const Ledger ledger = predictLedger(
-        program, plan, static_cast<int64_t>(breakdown.last));
-    for (const auto &[key, entry] : ledger.collectives) {
-      ExplainedCollective line;
-      line.collective = name(key.collective);
-      line.axis = key.axis;
-      line.phase = name(key.phase);
-      line.calls = entry.calls;
-      const Bytes payload(entry.payload.count() / entry.calls);
-      line.payloadBytes = static_cast<double>(entry.payload.count()) /
-                          static_cast<double>(entry.calls);
-      if (key.collective == Collective::Send ||
-          key.collective == Collective::Recv) {
-        line.ranks = 2;
-        line.algorithm = "p2p";
-        line.secondsPerCall =
-            borderTime(program, hardware, profile, plan).count();
-        const int64_t stride = plan.ranks() / plan.pp;
-        if (key.collective == Collective::Send &&
-            stride * plan.pp > hardware.ranksPerNode() &&
-            hardware.levels.size() > 1) {
-          line.nodes = 2;
-          line.nicBytesPerCall =
-              line.payloadBytes *
-              static_cast<double>(std::min(stride, hardware.ranksPerNode())) /
-              static_cast<double>(hardware.levels[1].nics);
-        }
-      } else {
-        const Placement at = placementNamed(plan, hardware, key.axis);
-        line.ranks = at.ranks;
-        line.nodes = at.nodes;
-        line.perNode = at.perNode;
-        line.sharing = at.sharing;
-        const CollectiveTime priced =
-            priceCollective(hardware, key.collective, payload, at);
-        line.algorithm = name(priced.algorithm);
-        line.protocol = name(priced.protocol);
-        line.secondsPerCall = priced.time.count();
-        line.nicBytesPerCall = nicBytes(hardware, key.collective, payload, at);
+    std::map<LedgerKey, Moved> moved;
+    const auto rank = static_cast<int64_t>(breakdown.last);
+    const auto microbatches = static_cast<double>(
+        chunkMicrobatches(plan.schedule, plan.microbatches()));
+    forEachRun(plan, rank, [&](const StageRun &run, int64_t) {
+      const int kind = kindIndex(program, run.kind);
+      for (const auto &[phase, move] :
+           layerMoves(plan, program.kinds[static_cast<size_t>(kind)],
+                      run.recompute, hardware, profile)) {
+        const double calls =
+            static_cast<double>(run.count) * microbatches * move.calls;
+        moved[{move.collective, axisName(plan, move.axes, move.ofExperts),
+               phase}]
+            .add(calls, calls * static_cast<double>(move.payload.count()),
+                 calls * move.time);
       }
-      line.seconds = line.secondsPerCall * static_cast<double>(line.calls);
-      result.collectives.push_back(std::move(line));
+    });
+    for (const auto &[key, entry] :
+         transfersBesideLayers(program, plan, rank)) {
+      const auto calls = static_cast<double>(entry.calls);
+      moved[key].add(calls, static_cast<double>(entry.payload.count()),
+                     calls * timeBesideLayers(
+                                 key, Bytes(entry.payload.count() / entry.calls)));
     }
+    for (const auto &[key, sum] : moved)
+      addCollective(key, sum);
+  }
+
+  /// Calls of one key: of all of them together.
+  struct Moved {
+    double calls = 0, bytes = 0;
+    Seconds time;
+    void add(double moreCalls, double moreBytes, Seconds moreTime) {
+      calls += moreCalls;
+      bytes += moreBytes;
+      time += moreTime;
+    }
+  };
+
+  Seconds timeBesideLayers(const LedgerKey &key, Bytes payload) const {
+    return isTransfer(key.collective)
+               ? borderTime(program, hardware, profile, plan)
+               : collectiveTime(hardware, key.collective, payload,
+                                placementNamed(plan, hardware, key.axis));
+  }
+  static bool isTransfer(Collective collective) {
+    return collective == Collective::Send || collective == Collective::Recv;
+  }
+
+  void addCollective(const LedgerKey &key, const Moved &sum) {
+    ExplainedCollective line;
+    line.collective = name(key.collective);
+    line.axis = key.axis;
+    line.phase = name(key.phase);
+    line.calls = std::llround(sum.calls);
+    line.payloadBytes = sum.bytes / sum.calls;
+    line.seconds = sum.time.count();
+    line.secondsPerCall = line.seconds / sum.calls;
+    const Bytes payload(static_cast<int64_t>(line.payloadBytes));
+    if (isTransfer(key.collective)) {
+      line.ranks = 2;
+      line.algorithm = "p2p";
+      // Between neighbours of the pipeline, or of the ring of cp.
+      const bool ring = key.axis != "pp";
+      const int64_t stride = ring ? plan.tp : pipelineStride(plan);
+      const int64_t members = ring ? plan.cp : plan.pp;
+      const int64_t perNode = hardware.ranksPerNode();
+      if (key.collective == Collective::Send && stride * members > perNode &&
+          hardware.levels.size() > 1) {
+        line.nodes = 2;
+        line.nicBytesPerCall =
+            line.payloadBytes *
+            static_cast<double>(std::min(stride, perNode)) /
+            static_cast<double>(hardware.levels[1].nics);
+      }
+    } else {
+      const Placement at = placementNamed(plan, hardware, key.axis);
+      line.ranks = at.ranks;
+      line.nodes = at.nodes;
+      line.perNode = at.perNode;
+      line.sharing = at.sharing;
+      const CollectiveTime priced =
+          priceCollective(hardware, key.collective, payload, at);
+      line.algorithm = name(priced.algorithm);
+      line.protocol = name(priced.protocol);
+      line.nicBytesPerCall = nicBytes(hardware, key.collective, payload, at);
+    }
+    result.collectives.push_back(std::move(line));
   }
 
   const Program &program;

@@ -154,7 +154,7 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind, Recompute policy,
     layer.recompute =
         maximum(Seconds(0), time.dataGrad.compute - without.dataGrad.compute);
   }
-  if (policy != Recompute::Full) {
+  if (redoesLabels(policy)) {
     const FunctionTime &again = time.again;
     layer.recompute += again.compute;
     layer.dataGrad += again.compute;
@@ -175,6 +175,32 @@ LayerProfile profileLayer(const Plan &plan, const Kind &kind, Recompute policy,
                                            : &time.again,
                profile);
   return layer;
+}
+
+std::vector<std::pair<Phase, LayerMove>>
+layerMoves(const Plan &plan, const Kind &kind, Recompute policy,
+           const Hardware &hardware, const Profile &profile) {
+  const bool whole = redoesAll(profile, policy);
+  const KindVariant &variant = kind.variant(whole ? Recompute::None : policy);
+  const PlannedVariant planned = plannedVariant(plan, kind, variant);
+  const VariantFacts facts = factsOf(variant);
+  VariantMoves moves;
+  for (LayerPart part : layerParts)
+    timesOf({plan, variant, facts, planned}, hardware, profile, part, &moves);
+
+  std::vector<std::pair<Phase, LayerMove>> all;
+  const auto add = [&](Phase phase, const std::vector<LayerMove> &some) {
+    for (const LayerMove &move : some)
+      all.emplace_back(phase, move);
+  };
+  add(Phase::Forward, moves.forward);
+  add(Phase::DataGrad, moves.dataGrad);
+  add(Phase::WeightGrad, moves.weightGrad);
+  if (whole)
+    add(Phase::DataGrad, moves.forward);
+  if (redoesLabels(policy))
+    add(Phase::DataGrad, moves.again);
+  return all;
 }
 
 } // namespace shardwright::cost

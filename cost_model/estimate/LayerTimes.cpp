@@ -25,9 +25,10 @@ public:
   FunctionClock(const Plan &plan, const Function &function,
                 const FunctionFacts &facts, const PlannedFunction &planned,
                 const Hardware &hardware, const Profile &profile, bool backward,
-                bool redone)
+                bool redone, std::vector<LayerMove> *moves)
       : FusedFunction(plan, function, facts, planned, profile, backward),
         hardware(hardware), device(hardware.device), redone(redone),
+        moves(moves),
         narrow(narrowRate(hardware.device, plan.dtypes.products)),
         parts(facts.parts), choices(facts.choices) {
     if (plan.cp > 1)
@@ -284,6 +285,8 @@ private:
         memoryTime(device, KernelClass::Elementwise, 3 * made));
     // The part of the next step travels beside this one.
     const Seconds step = transferTime(hardware, passed, plan.tp, plan.cp);
+    moved(Collective::Send, contextAxes, passed, step,
+          static_cast<double>(plan.cp - 1));
     time.contexts += exposedTime(hardware, step, first) +
                       static_cast<double>(plan.cp - 2) *
                           exposedTime(hardware, step, later + combine);
@@ -371,17 +374,18 @@ private:
         }
         Bytes payload = localBytes(plan, function.values[value], source);
         if (contexts) {
-          time.contexts +=
-              collectiveTime(hardware, step.collective, payload,
-                             placementOf(plan, hardware, step.axes));
+          time.contexts += moved(step.collective, step.axes, payload);
           continue;
         }
         if (step.collective == Collective::AllToAll) {
           payload = Bytes(static_cast<int64_t>(
               profile.expertImbalance * static_cast<double>(payload.count())));
-          const Seconds exchange = exchangeTime(
-              hardware, payload, placementOf(plan, hardware, step.axes),
-              choices, profile.exchangeOncePerNode);
+          const Seconds exchange =
+              moved(step.collective, step.axes, payload,
+                    exchangeTime(hardware, payload,
+                                 placementOf(plan, hardware, step.axes),
+                                 choices, profile.exchangeOncePerNode),
+                    1, source.routed != step.result.routed);
           time.exchanges += exchange;
           time.behindCounts += exchange;
           continue;
@@ -391,10 +395,8 @@ private:
             isSaved(static_cast<ValueId>(value)) &&
             step.collective == Collective::AllGather)
           continue;
-        const Seconds cost =
-            exchangesApart(value) *
-            collectiveTime(hardware, step.collective, payload,
-                           placementOf(plan, hardware, step.axes));
+        const Seconds cost = moved(step.collective, step.axes, payload,
+                                   exchangesApart(value));
         (step.collective == Collective::AllGather ? time.gathers
                                                   : time.finishes) += cost;
       }
@@ -407,9 +409,9 @@ private:
       return;
     for (size_t i = 0; i < function.ops.size(); ++i)
       if (eagerTraffic(function.ops[i]) == &profile.loss) {
-        time.gathers += collectiveTime(
-            hardware, Collective::AllGather, operandBytes(i, 0),
-            placeGroup(plan.tp, 1, hardware.ranksPerNode()));
+        time.gathers += moved(Collective::AllGather,
+                              axesOfDegree(plan, Degree::Tp),
+                              operandBytes(i, 0));
         return;
       }
   }
@@ -439,7 +441,7 @@ private:
 
   /// Behind the product in either pass, and before that of its gradient.
   void addHeadsGather() {
-    const Placement at = placeGroup(plan.tp, 1, hardware.ranksPerNode());
+    const Axes axes = axesOfDegree(plan, Degree::Tp);
     for (const Op &op : function.ops) {
       const bool forward = op.space.kernel == KernelClass::Attention;
       if (!forward && op.space.kernel != KernelClass::AttentionGrad)
@@ -449,11 +451,11 @@ private:
         if (product < 0 || !counts(product))
           continue;
         const Bytes whole = bytesOfHeads(op.operands);
-        time.gathers += collectiveTime(hardware, Collective::AllGather,
-                                       Bytes(whole.count() / plan.tp), at);
+        time.gathers += moved(Collective::AllGather, axes,
+                              Bytes(whole.count() / plan.tp));
       } else {
-        time.finishes += collectiveTime(hardware, Collective::ReduceScatter,
-                                        bytesOfHeads(op.results), at);
+        time.finishes += moved(Collective::ReduceScatter, axes,
+                               bytesOfHeads(op.results));
       }
       if (profile.graphs == GraphCapture::None)
         time.issued += backward ? profile.backwardOperators
@@ -461,9 +463,26 @@ private:
     }
   }
 
+  /// Notes `calls` of a collective that take `each`; what all of them take.
+  Seconds moved(Collective collective, const Axes &axes, Bytes payload,
+                Seconds each, double calls = 1, bool ofExperts = false) {
+    if (moves)
+      moves->push_back({collective, axes, ofExperts, calls, payload, each});
+    return calls * each;
+  }
+  /// The same of a collective over `axes` that is not the rows of experts.
+  Seconds moved(Collective collective, const Axes &axes, Bytes payload,
+                double calls = 1) {
+    return moved(collective, axes, payload,
+                 collectiveTime(hardware, collective, payload,
+                                placementOf(plan, hardware, axes)),
+                 calls);
+  }
+
   const Hardware &hardware;
   const Device &device;
   const bool redone; ///< only of what the profile runs again
+  std::vector<LayerMove> *const moves; ///< null: nobody asks
   const NarrowRate narrow;
   const std::vector<LayerPart> &parts;
   const int64_t choices;
@@ -496,23 +515,28 @@ namespace {
 /// Of all functions of a variant what `timeOf` says of one.
 template <typename TimeOf>
 VariantTime timesBy(const TimedVariant &timed, const Hardware &hardware,
-                    const Profile &profile, const TimeOf &timeOf) {
+                    const Profile &profile, const TimeOf &timeOf,
+                    VariantMoves *moves = nullptr) {
   const auto &[plan, variant, facts, planned] = timed;
   const auto time = [&, &plan = plan](const Function &function,
                                       const FunctionFacts &facts,
                                       const PlannedFunction &planned,
+                                      std::vector<LayerMove> *moves,
                                       bool backward, bool redone = false) {
     FunctionClock clock(plan, function, facts, planned, hardware, profile,
-                        backward, redone);
+                        backward, redone, moves);
     return timeOf(clock);
   };
-  return {time(variant.forward, facts.forward, planned.forward, false),
-          time(variant.dataGrad, facts.dataGrad, planned.dataGrad, true),
-          time(variant.weightGrad, facts.weightGrad, planned.weightGrad, true),
+  return {time(variant.forward, facts.forward, planned.forward,
+               moves ? &moves->forward : nullptr, false),
+          time(variant.dataGrad, facts.dataGrad, planned.dataGrad,
+               moves ? &moves->dataGrad : nullptr, true),
+          time(variant.weightGrad, facts.weightGrad, planned.weightGrad,
+               moves ? &moves->weightGrad : nullptr, true),
           profile.redoneLabels.empty()
               ? FunctionTime()
-              : time(variant.forward, facts.forward, planned.forward, false,
-                     true)};
+              : time(variant.forward, facts.forward, planned.forward,
+                     moves ? &moves->again : nullptr, false, true)};
 }
 
 bool hasLoss(const KindVariant &variant) {
@@ -542,20 +566,36 @@ FunctionTime repeated(const FunctionTime &once, int64_t parts) {
     time.add(once);
   return time;
 }
+void append(std::vector<LayerMove> &moves, const std::vector<LayerMove> &once,
+            int64_t parts) {
+  for (LayerMove move : once) {
+    move.calls *= static_cast<double>(parts);
+    moves.push_back(std::move(move));
+  }
+}
 
 } // namespace
 
 VariantTime timesOf(const TimedVariant &timed, const Hardware &hardware,
-                    const Profile &profile, LayerPart part) {
+                    const Profile &profile, LayerPart part,
+                    VariantMoves *moves) {
   const auto timeOf = [&](FunctionClock &clock) { return clock.of(part); };
   const int64_t parts = profile.lossParts;
   if (parts == 1 || !hasLoss(timed.variant))
-    return timesBy(timed, hardware, profile, timeOf);
+    return timesBy(timed, hardware, profile, timeOf, moves);
   const KindVariant shorter = overPart(timed.variant, parts);
   PlannedVariant planned = timed.planned;
   resizeVariant(timed.plan, shorter, planned);
+  VariantMoves movesOnce;
   const VariantTime once = timesBy({timed.plan, shorter, timed.facts, planned},
-                                   hardware, profile, timeOf);
+                                   hardware, profile, timeOf,
+                                   moves ? &movesOnce : nullptr);
+  if (moves) {
+    append(moves->forward, movesOnce.forward, parts);
+    append(moves->dataGrad, movesOnce.dataGrad, parts);
+    append(moves->weightGrad, movesOnce.weightGrad, parts);
+    append(moves->again, movesOnce.forward, parts);
+  }
   const FunctionTime forward = repeated(once.forward, parts);
   return {forward, repeated(once.dataGrad, parts),
           repeated(once.weightGrad, parts), forward};

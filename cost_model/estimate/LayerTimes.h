@@ -32,6 +32,22 @@ struct VariantTime {
   void add(const VariantTime &other);
 };
 
+/// Equal collectives that a function issues, as they were priced: those of the
+/// plan's program but for what the profile does without, and those that its
+/// framework has beside them. A part of a ring is a Send.
+struct LayerMove {
+  Collective collective;
+  Axes axes; ///< of the group
+  bool ofExperts = false; ///< axes are those of the mesh of experts
+  double calls = 1;
+  Bytes payload; ///< of this rank's input, of a call
+  Seconds time;  ///< of a call, as if nothing ran beside it
+};
+/// By the functions of VariantTime.
+struct VariantMoves {
+  std::vector<LayerMove> forward, dataGrad, weightGrad, again;
+};
+
 /// Attention with what cp moves for it, and ops that see whole sequences (the
 /// load of experts by sequence); ops of experts and of their router; all other
 /// ops; all other collectives. Ops depend on how many tokens a rank has, not on
@@ -63,8 +79,10 @@ struct TimedVariant {
   const VariantFacts &facts;
   const PlannedVariant &planned;
 };
+/// `moves`, if not null, gets the collectives of `part`.
 VariantTime timesOf(const TimedVariant &timed, const Hardware &hardware,
-                    const Profile &profile, LayerPart part);
+                    const Profile &profile, LayerPart part,
+                    VariantMoves *moves = nullptr);
 
 /// No plan that differs only in where experts live takes less for their ops.
 VariantTime leastExpertTimes(const TimedVariant &timed,
@@ -75,12 +93,22 @@ VariantTime leastExpertTimes(const TimedVariant &timed,
 inline bool redoesAll(const Profile &profile, Recompute policy) {
   return profile.recomputeWholeLayer && policy == Recompute::Full;
 }
+/// Whether under `policy` the profile runs again what its labels name.
+inline bool redoesLabels(Recompute policy) {
+  return policy != Recompute::Full;
+}
 
 /// A layer of `kind` under `policy`, whose variant takes `own`, and its variant
 /// for Recompute::None `without`.
 LayerProfile profileLayer(const Plan &plan, const Kind &kind, Recompute policy,
                           const VariantTime &own, const VariantTime &without,
                           const Hardware &hardware, const Profile &profile);
+
+/// Collectives of such a layer for one microbatch, those that recomputation runs
+/// again among them, by the phases of a ledger.
+std::vector<std::pair<Phase, LayerMove>>
+layerMoves(const Plan &plan, const Kind &kind, Recompute policy,
+           const Hardware &hardware, const Profile &profile);
 
 } // namespace shardwright::cost
 

@@ -49,6 +49,17 @@ public:
 
   Ledger build() {
     addLayers();
+    addBesideLayers();
+    ledger.memory = memoryOf(program, plan, table, stage);
+    return std::move(ledger);
+  }
+  std::map<LedgerKey, LedgerEntry> buildBesideLayers() {
+    addBesideLayers();
+    return std::move(ledger.collectives);
+  }
+
+private:
+  void addBesideLayers() {
     addTransfers();
     const int64_t owners = sharedOwners(program, plan, stage);
     forEachRun(plan, stage, [&](const StageRun &run, int64_t) {
@@ -57,11 +68,8 @@ public:
     addBlock(sharedBlock(plan, program, table, stage), 1, owners);
     if (plan.ranks() > 1)
       add(Collective::AllReduce, "world", Phase::Update, 1, Bytes(16));
-    ledger.memory = memoryOf(program, plan, table, stage);
-    return std::move(ledger);
   }
 
-private:
   /// Books `calls` calls of `payload` bytes each.
   void add(Collective collective, std::string axis, Phase phase, int64_t calls,
            Bytes payload) {
@@ -142,6 +150,12 @@ private:
 Ledger predictLedger(const Program &program, const Plan &plan, int64_t stage) {
   LayerTable table(program, plan, stage);
   return LedgerBuilder(program, plan, table, stage).build();
+}
+
+std::map<LedgerKey, LedgerEntry>
+transfersBesideLayers(const Program &program, const Plan &plan, int64_t stage) {
+  LayerTable table(program, plan, stage);
+  return LedgerBuilder(program, plan, table, stage).buildBesideLayers();
 }
 
 std::vector<Ledger> predictLedgers(const Program &program, const Plan &plan) {

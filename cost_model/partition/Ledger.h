@@ -103,7 +103,11 @@ struct Ledger {
 /// The plan is legal
 /// (Rules.h).
 Ledger predictLedger(const Program &program, const Plan &plan, int64_t stage);
-/// The same for every stage, planning every kind once.
+/// The collectives of it that are no layer's: what crosses the borders of
+/// stages, gradients, parameters, the norm.
+std::map<LedgerKey, LedgerEntry>
+transfersBesideLayers(const Program &program, const Plan &plan, int64_t stage);
+/// predictLedger of every stage, planning every kind once.
 std::vector<Ledger> predictLedgers(const Program &program, const Plan &plan);
 
 /// JSON-free text, one line an entry, sorted; what tests diff.
