@@ -157,6 +157,11 @@ public:
   /// words; "" if there is none or it cannot say.
   virtual std::string unfinishedCall() { return {}; }
 
+  /// Ends what is under way after a failure, without waiting for it for long.
+  /// Returns whether the device must be kept until the process ends: to give back
+  /// what it holds would wait for work that may never end.
+  virtual bool abandon() { return false; }
+
   /// What the device counted since it was opened, for the summary: which of
   /// two ways it went, how much memory it took. Keys have their units.
   virtual std::vector<std::pair<std::string, int64_t>> counters() const {

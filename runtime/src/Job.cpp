@@ -25,7 +25,7 @@ struct ThreadJob {
   std::vector<bool> done;
   std::vector<sw_rt_status> status;
   std::vector<std::string> message;
-  bool failed = false;
+  bool failed = false, keepsDevice = false;
 };
 
 void runRank(const std::shared_ptr<ThreadJob> &job, int rank) {
@@ -39,6 +39,7 @@ void runRank(const std::shared_ptr<ThreadJob> &job, int rank) {
   context->pool.resize(static_cast<int>(threads / job->options.mesh.ranks()));
   sw_rt_status status = runOnDevice(job->options, *context, job->function);
   std::string message = context->error;
+  const bool keepsDevice = !context->device;
   context.reset();
   std::lock_guard<std::mutex> lock(job->mutex);
   const size_t index = static_cast<size_t>(rank);
@@ -46,10 +47,19 @@ void runRank(const std::shared_ptr<ThreadJob> &job, int rank) {
   job->status[index] = status;
   job->message[index] = std::move(message);
   job->failed = job->failed || status != SW_RT_OK;
+  job->keepsDevice = job->keepsDevice || keepsDevice;
   job->changed.notify_all();
 }
 
 } // namespace
+
+/// Keeps `device` until the process ends, where leak checkers still see it.
+static void keep(std::unique_ptr<Device> device) {
+  static std::mutex mutex;
+  static auto &kept = *new std::vector<std::unique_ptr<Device>>;
+  std::lock_guard<std::mutex> lock(mutex);
+  kept.push_back(std::move(device));
+}
 
 sw_rt_status runOnDevice(const JobOptions &options, sw_rt_context &context,
                          const RankFunction &function) {
@@ -74,6 +84,8 @@ sw_rt_status runOnDevice(const JobOptions &options, sw_rt_context &context,
   if (status != SW_RT_OK && context.status == SW_RT_OK)
     status = context.fail(status,
                           "rank " + std::to_string(context.rank()) + " failed");
+  if (status != SW_RT_OK && context.device->abandon())
+    keep(std::move(context.device));
   return status;
 }
 
@@ -112,6 +124,7 @@ JobResult runOnThreads(const JobOptions &options, const RankFunction &function,
     job->changed.wait(lock, [&] { return job->failed || allDone(); });
     if (job->failed)
       job->changed.wait_until(lock, deadlineIn(graceSeconds), allDone);
+    result.keepsDevice = job->keepsDevice;
     for (int rank = 0; rank < ranks; ++rank) {
       const size_t index = static_cast<size_t>(rank);
       if (!job->done[index])

@@ -23,7 +23,7 @@ struct JobOptions {
 using RankFunction = std::function<sw_rt_status(sw_rt_context &)>;
 
 /// Opens the rank's device and runs `function` on it. A failure poisons the
-/// context.
+/// context, and leaves it without a device if that must be kept.
 sw_rt_status runOnDevice(const JobOptions &options, sw_rt_context &context,
                          const RankFunction &function);
 
@@ -33,6 +33,8 @@ struct JobResult {
   /// Ranks that did not come back after a failure. Their threads still run, so
   /// the process must end without destructors (std::_Exit).
   std::vector<int> stuck;
+  /// A device was kept (Device::abandon): as with stuck ranks, no destructors.
+  bool keepsDevice = false;
   /// MPI: whether this process is a rank of the mesh.
   bool onMesh = true;
   /// MPI: whether this process found the failure, and so prints it.

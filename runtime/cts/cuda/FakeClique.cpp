@@ -135,7 +135,7 @@ private:
 
   fs::path folder;
   int size = 0;
-  bool aborted = false;
+  std::atomic<bool> aborted = false;
 };
 
 } // namespace

@@ -137,6 +137,13 @@ const std::map<std::string, Kernel> &kernelTable() {
   return table;
 }
 
+/// What waits for the device, and would for ever while its work hangs.
+void drain(const char *who) {
+  mine().drain();
+  if (mine().hangs() || fakeSetting("FAKE_HANG", 0))
+    fakeNote(std::string(who) + " waits for ever");
+}
+
 /// Not a null pointer, and nothing behind it.
 template <typename Handle> Handle some() {
   return reinterpret_cast<Handle>(uintptr_t(8));
@@ -213,7 +220,7 @@ CUresult cuMemAlloc(CUdeviceptr *memory, size_t bytes) {
   return CUDA_SUCCESS;
 }
 CUresult cuMemFree(CUdeviceptr memory) {
-  mine().drain(); // it waits for the device
+  drain("cuMemFree");
   if (memory) {
     char *at = static_cast<char *>(host(memory)) - 512;
     size_t rounded = 0;
@@ -228,7 +235,7 @@ CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned) {
   return *memory ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 CUresult cuMemFreeHost(void *memory) {
-  mine().drain();
+  drain("cuMemFreeHost");
   std::free(memory);
   return CUDA_SUCCESS;
 }
@@ -344,6 +351,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid, unsigned, unsigned,
 }
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph,
                                      unsigned long long) {
+  ++mine().graphs;
   *executable = reinterpret_cast<CUgraphExec>(
       new FakeGraph(*reinterpret_cast<FakeGraph *>(graph)));
   return CUDA_SUCCESS;
@@ -353,6 +361,7 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream on) {
   return mine().launch(*reinterpret_cast<FakeGraph *>(executable), stream(on));
 }
 CUresult cuGraphExecDestroy(CUgraphExec executable) {
+  --mine().graphs;
   delete reinterpret_cast<FakeGraph *>(executable);
   return CUDA_SUCCESS;
 }

@@ -11,7 +11,8 @@
 // never begins its call number N (FAKE_NCCL_STALL_DIES=S: until its process is
 // killed after S seconds), or its process is killed there;
 // FAKE_NCCL_DIE_EARLY: it is killed before it joins. FAKE_LOG gets the names of
-// calls that end a communicator.
+// calls that end a communicator. As NCCL's they wait, were it for ever, for all
+// work on the GPU, also of other communicators, and for graphs that hold calls.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/cts/cuda/FakeClique.h"
@@ -24,6 +25,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <mutex>
+#include <set>
+#include <thread>
 
 using namespace shardwright::runtime::cts;
 
@@ -108,7 +112,9 @@ void fold(const std::vector<FakeOffer> &offers, const NcclCall &call,
 struct ncclComm {
   std::shared_ptr<FakeClique> clique;
   int rank, size;
+  FakeStreams *gpu = &FakeStreams::mine();
   uint64_t calls = 0; ///< that have begun to run
+  std::atomic<int> unfinished{0};
 };
 
 namespace {
@@ -119,11 +125,30 @@ using Clock = std::chrono::steady_clock;
 class Operation {
 public:
   Operation(ncclComm *comm, NcclCall call)
-      : comm(comm), clique(comm->clique), call(std::move(call)) {}
+      : comm(comm), clique(comm->clique), call(std::move(call)) {
+    if (!FakeStreams::mine().isCapturing())
+      begin();
+  }
 
   bool run() {
-    if (clique->isAborted())
-      return true;
+    begin();
+    const bool ends = clique->isAborted() || advance();
+    if (ends) {
+      isCounted = false;
+      --comm->unfinished;
+    }
+    return ends;
+  }
+
+private:
+  /// It counts as work of the GPU, once.
+  void begin() {
+    if (!isCounted)
+      ++comm->unfinished;
+    isCounted = true;
+  }
+
+  bool advance() {
     if (!isIn) {
       const auto is = [&](const char *setting) {
         return fakeSetting(setting, -1) == static_cast<int64_t>(comm->calls);
@@ -153,7 +178,6 @@ public:
     return true;
   }
 
-private:
   void handIn() {
     FakeOffer offer;
     offer.kind = call.kind;
@@ -198,10 +222,37 @@ private:
   ncclComm *comm;
   std::shared_ptr<FakeClique> clique;
   NcclCall call;
-  bool isIn = false;
+  bool isCounted = false, isIn = false;
   uint64_t number = 0;
   const Clock::time_point asked = Clock::now();
 };
+
+/// All that have been made. None is freed: operations in flight hold it.
+struct Communicators {
+  std::mutex mutex;
+  std::set<ncclComm *> all;
+
+  bool keepBusy(const FakeStreams *gpu) {
+    std::lock_guard<std::mutex> lock(mutex);
+    return gpu->graphs > 0 ||
+           std::any_of(all.begin(), all.end(), [&](const ncclComm *comm) {
+             return comm->gpu == gpu && comm->unfinished > 0 &&
+                    !comm->clique->isAborted();
+           });
+  }
+};
+Communicators &communicators() {
+  static auto &one = *new Communicators;
+  return one;
+}
+
+/// Notes `name`, and that it came to its end.
+void endCommunicator(ncclComm *comm, const std::string &name) {
+  fakeNote(name);
+  while (communicators().keepBusy(comm->gpu))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  fakeNote(name + " ended");
+}
 
 /// Between ncclGroupStart and ncclGroupEnd.
 struct OpenGroup {
@@ -266,6 +317,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks,
   if (rank == 1 && fakeSetting("FAKE_NCCL_DIE_EARLY", 0))
     std::raise(SIGKILL);
   *comm = new ncclComm{fakeClique(number), rank, ranks};
+  {
+    std::lock_guard<std::mutex> lock(communicators().mutex);
+    communicators().all.insert(*comm);
+  }
   (*comm)->clique->join(rank, ranks);
   return ncclInProgress;
 }
@@ -276,13 +331,12 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  fakeNote("nccl_abort");
   comm->clique->abort();
-  // Operations in flight hold the clique, not the communicator.
+  endCommunicator(comm, "nccl_abort");
   return ncclSuccess;
 }
-ncclResult_t ncclCommDestroy(ncclComm_t) {
-  fakeNote("nccl_destroy");
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  endCommunicator(comm, "nccl_destroy");
   return ncclSuccess;
 }
 const char *ncclGetErrorString(ncclResult_t result) {

@@ -16,6 +16,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -83,6 +84,11 @@ public:
   /// Runs what can run until nothing is left or, once, FAKE_PATIENCE seconds (1)
   /// have passed.
   void drain();
+  /// Whether work was left that drain() waited for in vain.
+  bool hangs() const { return isStuck; }
+
+  /// Executable graphs that have not been destroyed.
+  std::atomic<int> graphs{0};
 
 private:
   bool isCaptured(FakeStream *stream) const;

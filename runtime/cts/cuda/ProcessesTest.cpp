@@ -33,6 +33,15 @@ size_t count(const std::string &text, const std::string &what) {
   return found;
 }
 
+/// Communicators were aborted, every abort came to its end, and nothing waits for
+/// a GPU that may never be done.
+void aborted(const std::string &log) {
+  INFO(log);
+  CHECK(count(log, "nccl_abort\n") > 0);
+  CHECK(count(log, "nccl_abort\n") == count(log, "nccl_abort ended\n"));
+  CHECK(count(log, "waits for ever") == 0);
+}
+
 /// Ends in `seconds` with exit code 2 and the communicators of all that are left
 /// aborted; one line says `text` and, of the GPU, `call`.
 void ends(const Outcome &run, double seconds, const std::string &text,
@@ -44,7 +53,7 @@ void ends(const Outcome &run, double seconds, const std::string &text,
   CHECK_THAT(run.err, Contains(text));
   CHECK_THAT(run.err, Contains(call));
   CHECK_THAT(run.err, Contains("[run_lost_rank]"));
-  CHECK_THAT(slurp(folder() / "log"), Contains("nccl_abort"));
+  aborted(slurp(folder() / "log"));
 }
 
 /// Call by call: 10 of NCCL a step. The tiny program's functions are the host's,
@@ -174,6 +183,6 @@ TEST_CASE("an asynchronous error of NCCL names its call and ranks") {
                             " to work, but NCCL on rank"));
     CHECK_THAT(run.err, Contains("says an asynchronous error: remote process "
                                  "exited: as the test wants"));
-    CHECK_THAT(slurp(folder() / "log"), Contains("nccl_abort"));
+    aborted(slurp(folder() / "log"));
   }
 }

@@ -290,8 +290,8 @@ int runThreads(const JobOptions &job, const RankFunction &function) {
   if (result.status == SW_RT_OK)
     return ExitOk;
   const int code = complain({diagOf(result.status), result.message});
-  if (!result.stuck.empty()) {
-    // Their threads still use this process's memory: no destructors.
+  // Stuck threads still use this process's memory: no destructors.
+  if (!result.stuck.empty() || result.keepsDevice) {
     std::fflush(nullptr);
     std::_Exit(code);
   }
@@ -317,6 +317,9 @@ int runProcess(Backend backend, const JobOptions &job,
   std::fflush(nullptr);
   if (isMpi)
     abortMpi(code);
+  // What NVIDIA's libraries do at exit waits for the GPU.
+  if (result.keepsDevice)
+    std::_Exit(code);
   return code;
 }
 

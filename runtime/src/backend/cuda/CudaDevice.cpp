@@ -28,8 +28,6 @@ CudaDevice::CudaDevice(sw_rt_context &context, const Libraries &libraries,
 
 CudaDevice::~CudaDevice() {
   const CudaDriver &driver = gpu.getDriver();
-  if (recorded)
-    driver.cuGraphExecDestroy(recorded);
   if (idle)
     driver.cuEventDestroy(idle);
   if (scalars)
@@ -88,7 +86,16 @@ bool CudaDevice::fits(sw_rt_status &failure, std::string &why) {
 char *CudaDevice::allocate(int64_t bytes, std::string &why) {
   return gpu.allocate(bytes, why);
 }
-void CudaDevice::release(char *memory, int64_t) { gpu.release(memory); }
+// To free memory is to wait for the GPU: after a failure perhaps for ever.
+void CudaDevice::release(char *memory, int64_t) {
+  if (context.status == SW_RT_OK)
+    gpu.release(memory);
+}
+
+bool CudaDevice::abandon() {
+  collectives.abort();
+  return true;
+}
 
 sw_rt_status CudaDevice::fill(void *target, unsigned char value,
                               int64_t bytes) {
@@ -260,7 +267,7 @@ StepMode CudaDevice::beginStep(bool mayRecord) {
   collectives.setChecked(++steps == 1);
   if (!mayRecord || steps == 1)
     return StepMode::Plain;
-  if (recorded)
+  if (collectives.getGraph())
     return StepMode::Replay;
   collectives.prepareRecording();
   if (gpu.check(gpu.getDriver().cuStreamBeginCapture(
@@ -279,16 +286,19 @@ sw_rt_status CudaDevice::endRecording() {
           gpu.check(driver.cuStreamEndCapture(gpu.getStream(), &graph),
                     "cuStreamEndCapture"))
     return status;
+  CUgraphExec recorded = nullptr;
   const sw_rt_status status =
       gpu.check(driver.cuGraphInstantiateWithFlags(&recorded, graph, 0),
                 "cuGraphInstantiateWithFlags");
   driver.cuGraphDestroy(graph);
+  collectives.setGraph(recorded);
   return status == SW_RT_OK ? replay() : status;
 }
 
 sw_rt_status CudaDevice::replay() {
   collectives.startReplay();
-  return gpu.check(gpu.getDriver().cuGraphLaunch(recorded, gpu.getStream()),
+  return gpu.check(gpu.getDriver().cuGraphLaunch(collectives.getGraph(),
+                                                 gpu.getStream()),
                    "cuGraphLaunch");
 }
 
@@ -300,7 +310,7 @@ std::vector<std::pair<std::string, int64_t>> CudaDevice::counters() const {
   return {{"attention_calls_by_cudnn", attention.cudnnCalls()},
           {"attention_calls_by_own_kernels", attention.ownCalls()},
           {"nccl_calls", collectives.calls()},
-          {"recorded_steps", recorded ? 1 : 0},
+          {"recorded_steps", collectives.getGraph() ? 1 : 0},
           {"scratch_bytes", gpu.scratchBytes()},
           {"beside_arena_predicted_bytes", beside},
           {"beside_arena_measured_bytes", measured}};
@@ -310,7 +320,7 @@ std::string CudaDevice::underWay() {
   const std::string call = collectives.unfinished();
   if (!call.empty())
     return call;
-  return recorded ? "the recorded step" : "its work";
+  return collectives.getGraph() ? "the recorded step" : "its work";
 }
 
 sw_rt_status CudaDevice::wait() {

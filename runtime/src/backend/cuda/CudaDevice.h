@@ -60,6 +60,7 @@ public:
   sw_rt_status replay() override;
   sw_rt_status wait() override;
   std::string unfinishedCall() override { return collectives.unfinished(); }
+  bool abandon() override;
 
   std::vector<std::pair<std::string, int64_t>> counters() const override;
 
@@ -76,7 +77,6 @@ private:
   GpuCollectives collectives;
   CUevent idle = nullptr;  ///< recorded by wait()
   char *scalars = nullptr; ///< of the update, on the GPU
-  CUgraphExec recorded = nullptr;
   int64_t steps = 0;
   /// Of a program: bytes of the arena, predicted beside it, and free before.
   int64_t arena = 0, beside = 0, freeAtStart = 0;

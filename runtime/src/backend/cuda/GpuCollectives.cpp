@@ -3,7 +3,10 @@
 #include "runtime/src/Exchange.h"
 #include "runtime/src/backend/cuda/MemoryBesideArena.h"
 
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace shardwright::runtime {
@@ -33,15 +36,28 @@ bool ncclType(sw_rt_dtype dtype, ncclDataType_t &type) {
 /// Calls that are remembered for messages about what has not ended.
 constexpr size_t mostRemembered = 4096;
 
+/// How long abort() waits: the ranks that only hear of a failure end two seconds
+/// later, and launchers then end the one that reports it.
+constexpr double abortSeconds = 1;
+
+/// Shared with the threads that abort: one may never come back.
+struct Aborts {
+  std::mutex mutex;
+  std::condition_variable changed;
+  size_t left = 0;
+};
+
 } // namespace
 
 GpuCollectives::~GpuCollectives() {
+  // After a failure peers may be gone: only an abort is sure to return.
+  if (context.status != SW_RT_OK)
+    abort();
+  dropGraph();
   const CudaDriver &driver = gpu.getDriver();
   for (auto &[key, channel] : channels) {
-    // After a failure peers may be gone: only an abort is sure to return.
     if (channel.communicator)
-      context.status == SW_RT_OK ? nccl->ncclCommDestroy(channel.communicator)
-                                 : nccl->ncclCommAbort(channel.communicator);
+      nccl->ncclCommDestroy(channel.communicator);
     for (CUevent event : {channel.before, channel.after})
       if (event)
         driver.cuEventDestroy(event);
@@ -54,12 +70,42 @@ GpuCollectives::~GpuCollectives() {
     driver.cuEventDestroy(event);
 }
 
+void GpuCollectives::dropGraph() {
+  if (graph)
+    gpu.getDriver().cuGraphExecDestroy(graph);
+  graph = nullptr;
+}
+
+// An abort waits until the GPU is idle, though the communicator is a non-blocking
+// one: one after the other, the first would wait for the kernels of the next, for
+// ever. As a group they may be aborted from NCCL 2.22 on; threads do with all.
+// Sources: ncclCommAbort and ncclAsyncLaunch of NCCL 2.18 to 2.30;
+// github.com/NVIDIA/nccl/issues/1013.
 void GpuCollectives::abort() {
-  for (auto &[key, channel] : channels)
-    if (channel.communicator) {
-      nccl->ncclCommAbort(channel.communicator);
-      channel.communicator = nullptr;
+  dropGraph();
+  const auto aborts = std::make_shared<Aborts>();
+  for (auto &[key, channel] : channels) {
+    if (!channel.communicator)
+      continue;
+    const auto end = [aborts, abortOne = nccl->ncclCommAbort,
+                      communicator = channel.communicator] {
+      abortOne(communicator);
+      std::lock_guard<std::mutex> lock(aborts->mutex);
+      --aborts->left;
+      aborts->changed.notify_all();
+    };
+    channel.communicator = nullptr;
+    std::lock_guard<std::mutex> lock(aborts->mutex);
+    try {
+      std::thread(end).detach();
+      ++aborts->left;
+    } catch (const std::system_error &) {
+      // No thread to be had: the end of the process is this one's, too.
     }
+  }
+  std::unique_lock<std::mutex> lock(aborts->mutex);
+  aborts->changed.wait_until(lock, deadlineIn(abortSeconds),
+                             [&] { return aborts->left == 0; });
 }
 
 sw_rt_status GpuCollectives::check(ncclResult_t result, const char *call,

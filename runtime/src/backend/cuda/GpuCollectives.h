@@ -44,6 +44,9 @@ public:
   void prepareRecording() { recorded.prepare(); }
   /// Whether a recording is being made: its events cannot be asked later.
   void setRecording(bool value) { recording = value; }
+  /// The recording, which is this object's from now on.
+  void setGraph(CUgraphExec made) { graph = made; }
+  CUgraphExec getGraph() const { return graph; }
   /// Before the recording is replayed.
   void startReplay() { recorded.restart(); }
 
@@ -51,7 +54,8 @@ public:
   sw_rt_status checkAsync();
   /// The oldest call that has not ended, in words; "" if all have.
   std::string unfinished() { return unfinished(nullptr); }
-  /// Ends all communicators at once, also those with calls in flight.
+  /// Ends all communicators at once, also those with calls in flight. Returns
+  /// when they have ended, or after a moment if one does not.
   void abort();
 
 private:
@@ -83,6 +87,9 @@ private:
   sw_rt_status waitFor(CUstream stream, CUevent event);
   /// The newest call of `channel`, for messages about what has not ended.
   sw_rt_status remember(Channel &channel);
+  /// NCCL ends no communicator while a graph holds calls of it. One that runs is
+  /// freed when it has ended.
+  void dropGraph();
 
   sw_rt_context &context;
   Gpu &gpu;
@@ -94,6 +101,7 @@ private:
   std::map<std::vector<int>, Channel> channels;
   std::deque<InFlight> inFlight;
   RecordedCalls recorded;
+  CUgraphExec graph = nullptr;
   std::vector<CUevent> spare;
 };
 

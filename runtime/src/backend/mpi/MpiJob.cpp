@@ -60,6 +60,7 @@ JobResult runOnMpi(const JobOptions &options, const RankFunction &function) {
   context.pool.resize(static_cast<int>(threads));
   result.status = runOnDevice(options, context, function);
   result.message = context.error;
+  result.keepsDevice = !context.device;
   result.reports = result.status != SW_RT_ABORTED;
   return result;
 }

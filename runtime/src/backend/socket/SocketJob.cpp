@@ -59,6 +59,7 @@ JobResult runOnSockets(const JobOptions &options,
   context.pool.resize(static_cast<int>(options.threads ? options.threads : 1));
   result.status = runOnDevice(options, context, function);
   result.message = context.error;
+  result.keepsDevice = !context.device;
   result.reports = result.status != SW_RT_ABORTED;
   return result;
 }
