@@ -26,6 +26,9 @@ struct MeasuredOutcome {
   std::string source;      ///< as the row states it; may be empty
   std::string shape;       ///< for people
   std::string unsupported; ///< empty if predicted
+  /// Of the cluster file, as a JSON pointer: the figure to which the prediction
+  /// is inversely proportional, all but latencies; empty if there is none.
+  std::string figure;
   double measuredSeconds = 0, predictedSeconds = 0;
 };
 
@@ -39,15 +42,18 @@ struct MeasuredReport {
 /// Collectives as nccl-tests reports them: `bytes` is its size column. Rows are
 /// grouped by device, nodes and whether they are of 1 MiB at least. Of sources
 /// that are known to time something else (a call with the host's part, one forced
-/// algorithm) the same is predicted.
+/// algorithm) the same is predicted. `own`: predict the rows of its device, and
+/// no others, with it; null: each with the shipped cluster of its GPU.
 bool compareCollectives(std::string_view text, std::string_view file,
-                        MeasuredReport &report, Failure &failure);
+                        MeasuredReport &report, Failure &failure,
+                        const Hardware *own = nullptr);
 
 /// Products of 1 GFLOP at least in bf16 or f16, and fused attention. Kernel
 /// tables are short runs: the power limit (GemmCurve::powerFraction) is left
 /// out.
 bool compareKernels(std::string_view text, std::string_view file,
-                    MeasuredReport &report, Failure &failure);
+                    MeasuredReport &report, Failure &failure,
+                    const Hardware *own = nullptr);
 
 /// The report as JSON: `rows`, `groups`, `summary`, `unsupported`.
 std::string measuredJson(const MeasuredReport &report);

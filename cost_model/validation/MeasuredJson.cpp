@@ -12,10 +12,24 @@ namespace {
 constexpr double kMebibyte = 1 << 20;
 constexpr double kLeastFlops = 1e9; ///< of a product that is worth comparing
 
-/// Shipped hardware of a GPU, read once.
+/// Shipped hardware of a GPU, read once; or `own` alone.
 class Clusters {
 public:
+  explicit Clusters(const Hardware *own) : own(own) {}
+
   const Hardware *find(const std::string &gpu) {
+    if (own == nullptr)
+      return findShipped(gpu);
+    if (gpu == own->device.name)
+      return own;
+    const Hardware *shipped = findShipped(gpu);
+    return shipped != nullptr && shipped->device.name == own->device.name
+               ? own
+               : nullptr;
+  }
+
+private:
+  const Hardware *findShipped(const std::string &gpu) {
     const char *name = clusterOfGpu(gpu);
     if (name == nullptr)
       return nullptr;
@@ -29,7 +43,7 @@ public:
     return &read.emplace(name, std::move(hardware)).first->second;
   }
 
-private:
+  const Hardware *own;
   std::map<std::string, Hardware> read;
 };
 
@@ -124,6 +138,26 @@ const NarrowRate *narrowRate(const GemmCurve &curve, const std::string &dtype) {
   return nullptr;
 }
 
+/// Where the cluster file has `rate`, one of `curve`'s.
+std::string figureOf(const GemmCurve &curve, const NarrowRate *rate) {
+  const std::string gemm = "/device/gemm/";
+  return rate == nullptr            ? gemm + "sustained_fraction"
+         : rate == &curve.fp8Tensor ? gemm + "narrow_speedup/fp8_tensor"
+         : rate == &curve.fp8Block  ? gemm + "narrow_speedup/fp8_block"
+                                    : gemm + "narrow_speedup/fp4_block";
+}
+
+/// Where it has the curve of this variant and width; empty if it has none.
+std::string figureOf(const Device &device, AttentionVariant variant,
+                     int64_t headDim, bool backward) {
+  for (size_t i = 0; i < device.attention.size(); ++i)
+    if (device.attention[i].variant == variant &&
+        device.attention[i].headDim == headDim)
+      return "/device/attention/" + std::to_string(i) +
+             (backward ? "/backward_fraction" : "/forward_fraction");
+  return "";
+}
+
 void compareProduct(JsonObject &object, JsonObject &shape, Device device,
                     const Profile &profile, const std::string &dtype,
                     MeasuredOutcome &outcome) {
@@ -141,6 +175,7 @@ void compareProduct(JsonObject &object, JsonObject &shape, Device device,
   device.gemm.powerFraction = 1;
   outcome.measuredSeconds = secondsOf(object, 2 * m * n * k);
   const NarrowRate *narrow = narrowRate(device.gemm, dtype);
+  outcome.figure = figureOf(device.gemm, narrow);
   const double width = narrow == nullptr ? 2 : dtype == "nvfp4" ? 0.5 : 1;
   const Bytes bytes(
       static_cast<int64_t>(width * (m * k + k * n) + 2 * m * n));
@@ -169,6 +204,8 @@ void compareAttention(const std::string &kernel, JsonObject &object,
   AttentionCurve curve;
   if (!attentionCurve(device, profile, attention.headDim, curve))
     profile.attention = {AttentionVariant::Flash2};
+  outcome.figure = figureOf(device, profile.attention.front(),
+                            attention.headDim, /*backward=*/both);
   outcome.shape =
       std::to_string(attention.batch) + "x" + std::to_string(attention.heads) +
       "x" + std::to_string(attention.queries) + "x" +
@@ -205,8 +242,9 @@ void compareAttention(const std::string &kernel, JsonObject &object,
 } // namespace
 
 bool compareCollectives(std::string_view text, std::string_view file,
-                        MeasuredReport &report, Failure &failure) {
-  Clusters clusters;
+                        MeasuredReport &report, Failure &failure,
+                        const Hardware *own) {
+  Clusters clusters(own);
   return forEachLine(
       text, file, report, failure,
       [&](JsonObject &object, MeasuredOutcome &outcome) {
@@ -241,14 +279,21 @@ bool compareCollectives(std::string_view text, std::string_view file,
                                    ? bytes / static_cast<double>(ranks)
                                    : bytes;
         const Benchmark how = benchmarkOf(outcome.source);
-        outcome.group = std::string(clusterOfGpu(gpu)) + " " + name +
+        outcome.group = shipped->name + " " + name +
                         (nodes > 1 ? ", several nodes" : ", one node") +
                         (bytes >= kMebibyte ? ", >= 1 MiB" : ", < 1 MiB");
         if (how.only != Algorithm::None)
           outcome.group += ", " + std::string(cost::name(how.only)) + " forced";
+        const Placement at = placeGroup(ranks, 1, hardware.ranksPerNode());
+        // An exchange inside a node goes at a share of its links that no file
+        // has (kExchangeFraction).
+        if (bytes >= kMebibyte && ranks > 1 &&
+            (at.nodes > 1 || collective != Collective::AllToAll))
+          outcome.figure = at.nodes > 1 ? "/collectives/nic_fraction"
+                                        : "/collectives/wire_fraction";
         const CollectiveTime priced = priceCollective(
-            hardware, collective, Bytes(static_cast<int64_t>(payload)),
-            placeGroup(ranks, 1, hardware.ranksPerNode()), how.only);
+            hardware, collective, Bytes(static_cast<int64_t>(payload)), at,
+            how.only);
         if (ranks > 1 && priced.algorithm == Algorithm::None)
           outcome.unsupported =
               "NCCL_ALGO=" + std::string(cost::name(how.only)) + " on " + gpu;
@@ -257,8 +302,9 @@ bool compareCollectives(std::string_view text, std::string_view file,
 }
 
 bool compareKernels(std::string_view text, std::string_view file,
-                    MeasuredReport &report, Failure &failure) {
-  Clusters clusters;
+                    MeasuredReport &report, Failure &failure,
+                    const Hardware *own) {
+  Clusters clusters(own);
   Profile profile;
   return forEachLine(
       text, file, report, failure,
@@ -285,7 +331,7 @@ bool compareKernels(std::string_view text, std::string_view file,
         }
         if (!outcome.unsupported.empty())
           return;
-        outcome.group = std::string(clusterOfGpu(gpu)) + " " +
+        outcome.group = shipped->name + " " +
                         (sixteenBits ? kernel : dtype + " product");
         JsonObject shape = object.child("shape");
         if (kernel == "gemm")

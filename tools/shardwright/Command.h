@@ -31,6 +31,7 @@ void addExplain(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addDiff(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addSweep(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addCompile(CLI::App &app, Streams streams, ExitCode &exitCode);
+void addCalibrate(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addImportTopology(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addDiagnostics(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addValidate(CLI::App &app, Streams streams, ExitCode &exitCode);

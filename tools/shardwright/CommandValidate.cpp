@@ -232,7 +232,7 @@ void printMeasured(const MeasuredReport &measured,
 
 using Goals = std::vector<Goal> (*)(const MeasuredReport &);
 using Compare = bool (*)(std::string_view, std::string_view, MeasuredReport &,
-                         Failure &);
+                         Failure &, const Hardware *);
 
 /// Whether all files could be read.
 bool compareFiles(const std::vector<std::string> &files, Compare compare,
@@ -243,7 +243,7 @@ bool compareFiles(const std::vector<std::string> &files, Compare compare,
   for (const std::string &file : files) {
     std::string text;
     if (!readText(file, text, failure) ||
-        !compare(text, file, measured, failure))
+        !compare(text, file, measured, failure, /*own=*/nullptr))
       return false;
   }
   if (json)

@@ -89,6 +89,7 @@ ExitCode run(int argc, char **argv) {
   addSweep(app, streams, exitCode);
   addCompile(app, streams, exitCode);
   addValidate(app, streams, exitCode);
+  addCalibrate(app, streams, exitCode);
   addImportTopology(app, streams, exitCode);
   addDiagnostics(app, streams, exitCode);
   addCompletion(app, streams, exitCode);

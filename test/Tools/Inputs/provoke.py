@@ -106,6 +106,9 @@ case("wrong_topology", "import-topology",
      write("cut.txt", "\tGPU0\tGPU1\nGPU0\tX\tSYS\n"))
 case("unsupported_topology", "import-topology", write("graph.xml", "<graphs/>"))
 case("not_xml", "import-topology", write("cut.xml", "<system"))
+case("nothing_to_calibrate", "calibrate", "--like", "dgx-h100", "--kernels",
+     write("other.jsonl", '{"gpu": "A100-80GB", "kernel": "gemm", "dtype": '
+           '"bf16", "shape": {"m": 4096, "n": 4096, "k": 4096}, "us": 550}'))
 flags("unknown_profile", "--profile", "natvie")
 search("device_count", "--gpus", "12")
 flags("degrees_fill_devices", "--gpus", "8", "--tp", "2", "--dp", "8")
