@@ -142,6 +142,58 @@ class Surroundings(unittest.TestCase):
                 2, "error: expected at least one check to run, but all were skipped\n"))
             self.assertIs(json.loads(results.read_text())["passed"], False)
 
+    def steps(self, *arguments, **steps):
+        """Runs the script with these steps in this process: its exit code, results."""
+        results = self.root / "results.json"
+        with unittest.mock.patch.object(device, "STEPS", steps), \
+                unittest.mock.patch.object(sys, "argv", [
+                    "run.py", "--root", str(self.root), "--build", str(self.root / "build"),
+                    "--out", str(results), *arguments]), \
+                contextlib.redirect_stdout(io.StringIO()):
+            code = device.main()
+        found = json.loads(results.read_text())
+        return code, {step["step"]: step for step in found["steps"]}, found["passed"]
+
+    def test_a_step_that_breaks_is_a_failed_one(self):
+        def breaks(run):
+            json.loads("not json")
+        code, steps, passed = self.steps(
+            one=breaks, two=lambda run: run.record("two", "passed"))
+        self.assertEqual((code, passed), (2, False))
+        self.assertEqual([step["status"] for step in steps.values()], ["failed", "passed"])
+        self.assertIn("JSONDecodeError", steps["one"]["error"])
+
+    def test_three_failures_are_no_missing_gpu(self):
+        cts = self.root / "build" / "cts"
+        cts.parent.mkdir()
+        for says, want in (("echo 3 failed", 2), ("echo error: no driver >&2", 3)):
+            cts.write_text("#!/bin/sh\n%s\nexit 3\n" % says)
+            cts.chmod(0o755)
+            with contextlib.redirect_stderr(io.StringIO()):
+                code, steps, _ = self.steps(
+                    conformance_1=lambda run: device.conformance(run, 1))
+            self.assertEqual((code, steps["conformance_1"]["status"]), (want, "failed"))
+
+    def test_what_does_not_end_is_ended(self):
+        """With all that it started; what it said counts, and the rest is recorded."""
+        child = self.root / "child"
+
+        def slow(run):
+            code, out, err, _ = run.shell(
+                ["/bin/sh", "-c", "/bin/sleep 60 & echo $! > %s; echo said; wait" % child])
+            run.record("slow", "failed" if code else "passed", said=out, error=err)
+
+        def late(run):
+            code, _, err, _ = run.shell(["/bin/true"])
+            run.record("late", "failed" if code else "passed", error=err)
+        code, steps, _ = self.steps("--seconds", "1", slow=slow, late=late)
+        self.assertEqual(code, 2)
+        self.assertEqual(steps["slow"]["said"], "said\n")
+        self.assertIn("did not end within 1 s", steps["slow"]["error"])
+        self.assertIn("did not begin", steps["late"]["error"])
+        stat = pathlib.Path("/proc/%s/stat" % child.read_text().strip())
+        self.assertTrue(not stat.exists() or stat.read_text().split()[2] == "Z")
+
     def test_steps_without_their_program(self):
         """Nothing is built, all objects are there: every step fails with a line."""
         results = self.root / "results.json"

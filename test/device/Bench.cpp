@@ -1,7 +1,7 @@
 //===- Bench.cpp - Times of products and attention on a GPU ---------------===//
 //
 // Calls what compiled programs call. One JSON object a line; times are of the
-// whole call on the device, the median of 20 batches.
+// whole call on the device, the median of up to 20 batches.
 //
 //===----------------------------------------------------------------------===//
 #include "runtime/src/Job.h"
@@ -16,14 +16,20 @@ using namespace shardwright::runtime;
 namespace {
 
 constexpr int batches = 20, calls = 10;
+/// Of a measurement: a slow call is not repeated as often.
+constexpr double longest = 2;
 
 double medianSeconds(sw_rt_context &context,
                      const std::function<void()> &call) {
-  for (int i = 0; i < 3; ++i)
-    call();
+  call();
   context.device->wait();
-  std::vector<double> seconds;
-  for (int batch = 0; batch < batches; ++batch) {
+  const auto begin = Clock::now();
+  call();
+  context.device->wait();
+  std::vector<double> seconds{secondsSince(begin)};
+  if (seconds[0] * calls < longest)
+    seconds.clear(); // that was the second call: clocks still rise
+  while (seconds.size() < batches && secondsSince(begin) < longest) {
     const auto start = Clock::now();
     for (int i = 0; i < calls; ++i)
       call();
@@ -79,6 +85,7 @@ sw_rt_status run(sw_rt_context &context) {
                 "\"seconds\": %.9f, \"flops_per_second\": %.6g}\n",
                 x.m, x.n, x.k, x.ta, x.tb, name(x.out), seconds,
                 2.0 * x.m * x.n * x.k / seconds);
+    std::fflush(stdout); // who ends this early wants what there is
   }
 
   struct Shape {
@@ -117,6 +124,7 @@ sw_rt_status run(sw_rt_context &context) {
                   seconds,
                   (isBackward ? 10.0 : 4.0) * x.b * x.n * x.g * x.d * pairs /
                       seconds);
+      std::fflush(stdout);
     }
   return context.status;
 }
