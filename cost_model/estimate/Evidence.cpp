@@ -40,7 +40,7 @@ TimeInterval intervalOf(Seconds predicted, std::string_view cluster,
   TimeInterval interval;
   interval.extrapolating = !hasEvidence(cluster, profile, family);
   const ErrorRange &range = kErrors[static_cast<size_t>(family)];
-  const double width = interval.extrapolating ? 2 : 1;
+  const double width = interval.extrapolating ? kExtrapolatedWidth : 1;
   // measured = predicted / (1 + error)
   interval.high =
       Seconds(predicted.count() / std::max(0.1, 1 + width * range.p10));

@@ -23,11 +23,14 @@ std::string_view name(RunFamily family);
 /// `narrow`: products of layers run in 8 bits or fewer.
 RunFamily familyOf(bool experts, bool narrow);
 
+/// Of an interval where no run is evidence, as a multiple of the family's.
+inline constexpr double kExtrapolatedWidth = 2;
+
 /// Where 80 % of measured step times lie.
 struct TimeInterval {
   Seconds low, high;
   /// No published run of this cluster, profile and family was compared: the
-  /// interval is that of the family, twice as wide.
+  /// interval is that of the family, kExtrapolatedWidth times as wide.
   bool extrapolating = false;
 };
 

@@ -13,7 +13,7 @@ namespace shardwright::cost {
 namespace {
 
 /// The shipped profile of a framework of a year; nullptr if there is none.
-const char *profileFor(const ValidationRow &row) {
+const char *ownProfile(const ValidationRow &row) {
   const std::string &framework = row.framework;
   if (framework == "megatron" && row.softwareYear <= 2021)
     return "megatron-2021";
@@ -40,6 +40,25 @@ const char *profileFor(const ValidationRow &row) {
   if (framework == "fsdp1" || framework == "torchtitan")
     return "fsdp";
   return nullptr;
+}
+
+/// The shipped profile that a row is predicted with.
+struct ChosenProfile {
+  const char *name;
+  bool standIn; ///< of another framework, as its own has none
+};
+ChosenProfile profileFor(const ValidationRow &row) {
+  if (const char *own = ownProfile(row))
+    return {own, false};
+  // MaxText's layers are compiled: they are fused and sum in fewer passes, like
+  // those of Transformer Engine. Others that shard layers have Megatron's, the
+  // rest PyTorch's.
+  const bool recent = row.softwareYear >= 2024;
+  if (row.framework == "maxtext")
+    return {"megatron-core", true};
+  if (row.tp > 1 || row.pp > 1)
+    return {recent ? "megatron-core" : "megatron-flash-2023", true};
+  return {recent ? "fsdp" : "fsdp-2023", true};
 }
 
 /// NICs of a node and Gb/s of each from texts such as "8x200Gb HDR IB/node",
@@ -319,8 +338,6 @@ std::string unsupportedReason(const ValidationRow &row) {
     return "recomputation '" + row.recompute + "'";
   if (clusterOfGpu(row.gpu) == nullptr)
     return "no cluster file for " + row.gpu;
-  if (profileFor(row) == nullptr)
-    return "no profile for " + row.framework;
   if (row.dp * row.tp * row.pp * row.cp != row.gpus)
     return "degrees that do not multiply to the number of GPUs";
   if (row.globalBatch % (row.dp * row.microBatch) != 0)
@@ -355,7 +372,7 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   if (!resized(shipped, row.gpus, result.hardware, failure))
     return failure.messages.front();
 
-  const char *profile = profileFor(row);
+  const char *profile = profileFor(row).name;
   if (!readProfile(shippedProfile(profile), profile, result.profile, failure))
     return failure.messages.front();
   chooseAttention(row.attentionKernel, result.profile);
@@ -480,6 +497,9 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
             estimate(found->second, input.hardware, input.profile, input.plan);
         outcome.cluster = input.hardware.name;
         outcome.profile = input.profile.name;
+        outcome.standIn = profileFor(row).standIn;
+        if (outcome.standIn)
+          ++report.standIns[row.framework + " by " + outcome.profile];
         outcome.predictedSeconds = prediction.stepTime.count();
         outcome.fullest = *std::max_element(
             prediction.stages.begin(), prediction.stages.end(),
@@ -491,8 +511,10 @@ ValidationReport validate(const std::vector<ValidationRow> &rows,
             gibibytes(countedBytes(outcome.fullest, row.memoryKind));
         outcome.predictedFits = prediction.fits;
         outcome.terms = prediction.terms;
+        // No run of this profile is evidence for another framework.
         outcome.interval = intervalOf(prediction.stepTime, outcome.cluster,
-                                      outcome.profile, outcome.family);
+                                      outcome.standIn ? "" : outcome.profile,
+                                      outcome.family);
       }
     }
     if (!outcome.unsupported.empty())

@@ -86,6 +86,7 @@ struct ValidationOutcome {
   std::string memoryKind;  ///< how the source took memory; empty: not stated
   std::string unsupported; ///< empty if predicted
   std::string cluster, profile;
+  bool standIn = false; ///< the profile is another framework's
   std::string configuration; ///< equal for repeats of one configuration
   bool headline = true, peer = false;
   std::optional<double> measuredSeconds, predictedSeconds;
@@ -145,6 +146,7 @@ struct ValidationReport {
   int64_t sources = 0;
   double medianOfMedians = 0, worstMedian = 0;
   std::map<std::string, int64_t> unsupported; ///< reason -> rows
+  std::map<std::string, int64_t> standIns; ///< "maxtext by fsdp" -> rows
 };
 
 /// Builds the program of a row's model.

@@ -88,13 +88,19 @@ double quantile(std::vector<Weighted> values, double share) {
 
 double leftOutCoverage(const std::vector<ValidationOutcome> &rows,
                        int64_t &sources) {
-  // Class -> set -> configuration -> errors of its repeats.
-  std::map<RunFamily,
-           std::map<std::string, std::map<std::string, std::vector<double>>>>
+  struct Repeats {
+    std::vector<double> errors;
+    bool standIn = false; ///< no evidence for others; its interval is wider
+  };
+  // Class -> set -> configuration.
+  std::map<RunFamily, std::map<std::string, std::map<std::string, Repeats>>>
       classes;
   for (const ValidationOutcome &row : rows)
-    if (row.headline && row.error())
-      classes[row.family][row.set][row.configuration].push_back(*row.error());
+    if (row.headline && row.error()) {
+      Repeats &repeats = classes[row.family][row.set][row.configuration];
+      repeats.errors.push_back(*row.error());
+      repeats.standIn = row.standIn;
+    }
   double covered = 0;
   sources = 0;
   for (const auto &[family, sets] : classes)
@@ -102,16 +108,18 @@ double leftOutCoverage(const std::vector<ValidationOutcome> &rows,
       std::vector<Weighted> others;
       for (const auto &[name, members] : sets)
         if (name != leftOut)
-          for (const auto &[configuration, errors] : members)
-            others.push_back({quantile(errors, 0.5),
-                              1 / static_cast<double>(members.size())});
+          for (const auto &[configuration, repeats] : members)
+            if (!repeats.standIn)
+              others.push_back({quantile(repeats.errors, 0.5),
+                                1 / static_cast<double>(members.size())});
       if (others.empty())
         continue;
       const double least = quantile(others, 0.1), most = quantile(others, 0.9);
       double inside = 0;
-      for (const auto &[configuration, errors] : configurations) {
-        const double error = quantile(errors, 0.5);
-        inside += error >= least && error <= most;
+      for (const auto &[configuration, repeats] : configurations) {
+        const double error = quantile(repeats.errors, 0.5);
+        const double width = repeats.standIn ? kExtrapolatedWidth : 1;
+        inside += error >= width * least && error <= width * most;
       }
       covered += inside / static_cast<double>(configurations.size());
       ++sources;

@@ -49,8 +49,9 @@ std::vector<Goal> kernelGoals(const MeasuredReport &report);
 
 /// Share of configurations of left-out sources whose measurement lies inside
 /// the 80 % interval that the other sources of its class (dense in 16 bits,
-/// dense in fewer, experts) give; every source has one vote. `sources` counts
-/// them; 0 if no class has two.
+/// dense in fewer, experts) give; every source has one vote. Rows with another
+/// framework's profile are no evidence, and have the interval that intervalOf
+/// gives them. `sources` counts the sources; 0 if no class has two.
 double leftOutCoverage(const std::vector<ValidationOutcome> &rows,
                        int64_t &sources);
 

@@ -285,6 +285,8 @@ std::string validationJson(const ValidationReport &report) {
       }
       row["cluster"] = outcome.cluster;
       row["profile"] = outcome.profile;
+      if (outcome.standIn)
+        row["stand_in"] = true;
       row["terms"] = nlohmann::json::object();
       for (const Term &term : outcome.terms)
         row["terms"][term.name] = term.time.count();
@@ -304,6 +306,9 @@ std::string validationJson(const ValidationReport &report) {
   root["unsupported"] = nlohmann::json::object();
   for (const auto &[reason, count] : report.unsupported)
     root["unsupported"][reason] = count;
+  root["stand_ins"] = nlohmann::json::object();
+  for (const auto &[which, count] : report.standIns)
+    root["stand_ins"][which] = count;
   return root.dump(2) + "\n";
 }
 

@@ -175,6 +175,14 @@ void printReport(const ValidationReport &validation, int64_t worst,
       reasons.add({std::to_string(rows), reason});
     out << "\n" << reasons.text();
   }
+  if (!validation.standIns.empty()) {
+    Table standIns({"rows", "no profile of their framework, extrapolated with "
+                            "another's"},
+                   {Align::Right, Align::Left});
+    for (const auto &[which, rows] : validation.standIns)
+      standIns.add({std::to_string(rows), which});
+    out << "\n" << standIns.text();
+  }
   if (worst > 0) {
     std::vector<const ValidationOutcome *> rows;
     for (const ValidationOutcome &row : validation.rows)

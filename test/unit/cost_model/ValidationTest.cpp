@@ -116,6 +116,38 @@ TEST_CASE(
         std::vector<AttentionVariant>{AttentionVariant::Flash2});
 }
 
+TEST_CASE("a framework without a profile is extrapolated with another's") {
+  const auto outcomeOf = [](const std::string &text) {
+    return validate({rowOf(text)}, llamaOf).rows.front();
+  };
+  const ValidationOutcome own = outcomeOf(line());
+  CHECK_FALSE(own.standIn);
+  REQUIRE(own.interval);
+  CHECK_FALSE(own.interval->extrapolating);
+  const std::string other = edited(line(), "\"megatron\"", "\"alpa\"");
+  const std::string recent = edited(other, "2022}", "2025}");
+  const auto flat = [](const std::string &text) {
+    return edited(text, "\"tp\": 4, \"pp\": 2, \"dp\": 2",
+                  "\"tp\": 1, \"pp\": 1, \"dp\": 16");
+  };
+  const std::pair<std::string, const char *> cases[] = {
+      {other, "megatron-flash-2023"},
+      {recent, "megatron-core"},
+      {flat(other), "fsdp-2023"},
+      {flat(recent), "fsdp"},
+      {flat(edited(recent, "alpa", "maxtext")), "megatron-core"}};
+  for (const auto &[text, profile] : cases) {
+    const ValidationOutcome outcome = outcomeOf(text);
+    CHECK(outcome.unsupported == "");
+    CHECK(outcome.profile == profile);
+    CHECK(outcome.standIn);
+    REQUIRE(outcome.interval);
+    CHECK(outcome.interval->extrapolating);
+  }
+  CHECK(validate({rowOf(other)}, llamaOf).standIns ==
+        std::map<std::string, int64_t>{{"alpa by megatron-flash-2023", 1}});
+}
+
 TEST_CASE("what is not modelled is said and counted") {
   const auto reason = [](std::string_view from, std::string_view to) {
     return unsupportedReason(rowOf(edited(line(), from, to)));
@@ -128,7 +160,6 @@ TEST_CASE("what is not modelled is said and counted") {
   CHECK(reason("\"zero_stage\": 1", "\"zero_stage\": 1, \"zero_group\": 3") ==
         "optimizer state sharded over ranks that do not divide the data axis");
   CHECK(reason("A100-80GB", "V100") == "no cluster file for V100");
-  CHECK(reason("\"megatron\"", "\"alpa\"") == "no profile for alpa");
   CHECK(reason("\"pp\": 2", "\"vp\": 3, \"pp\": 2") ==
         "layers that do not divide over virtual stages");
   // Three microbatches over two ranks run in a group of three; one in none.
