@@ -12,7 +12,8 @@
 namespace shardwright::cost {
 
 /// The shipped cluster of a GPU by any of its usual names ("H100-SXM",
-/// "A100-SXM-80G (p4de.24xlarge)", "A100-80GB"); null if there is none.
+/// "A100-SXM-80G (p4de.24xlarge)", "NVIDIA A100-SXM4-80GB"); null if there is
+/// none.
 const char *clusterOfGpu(std::string_view gpu);
 
 /// Sizes the node of a shipped cluster for a job of `ranks`, `perNode` to a

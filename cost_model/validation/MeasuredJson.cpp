@@ -198,6 +198,7 @@ void compareAttention(const std::string &kernel, JsonObject &object,
                               std::max<int64_t>(1, 16384 / attention.queries));
   attention.heads = integerOr(shape, "heads", 2048 / attention.headDim);
   const bool both = kernel.find("fwd_bwd") != std::string::npos;
+  const bool backward = both || kernel.find("_bwd") != std::string::npos;
   profile.attention = {kernel.find("_2_") != std::string::npos
                            ? AttentionVariant::Flash2
                            : AttentionVariant::Flash3};
@@ -205,7 +206,7 @@ void compareAttention(const std::string &kernel, JsonObject &object,
   if (!attentionCurve(device, profile, attention.headDim, curve))
     profile.attention = {AttentionVariant::Flash2};
   outcome.figure = figureOf(device, profile.attention.front(),
-                            attention.headDim, /*backward=*/both);
+                            attention.headDim, backward);
   outcome.shape =
       std::to_string(attention.batch) + "x" + std::to_string(attention.heads) +
       "x" + std::to_string(attention.queries) + "x" +
@@ -217,12 +218,15 @@ void compareAttention(const std::string &kernel, JsonObject &object,
                               static_cast<double>(attention.heads) *
                               static_cast<double>(attention.headDim);
   // Their backward counts 2.5 times the forward flops.
-  outcome.measuredSeconds = secondsOf(object, forwardFlops * (both ? 3.5 : 1));
+  outcome.measuredSeconds = secondsOf(
+      object, forwardFlops * (both ? 3.5 : backward ? 2.5 : 1));
   const Bytes bytes(8 * attention.batch * attention.heads * attention.queries *
                     attention.headDim);
-  Seconds time =
-      attentionTime(device, profile, attention, false, DType::BF16, bytes);
-  if (both)
+  Seconds time(0);
+  if (both || !backward)
+    time =
+        attentionTime(device, profile, attention, false, DType::BF16, bytes);
+  if (backward)
     time +=
         attentionTime(device, profile, attention, true, DType::BF16, 2 * bytes);
   if (kernel.find("prefill") != std::string::npos) {

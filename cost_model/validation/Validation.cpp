@@ -253,14 +253,20 @@ bool isForced(const ValidationRow &row) {
 } // namespace
 
 const char *clusterOfGpu(std::string_view gpu) {
+  // As its driver names it.
+  if (constexpr std::string_view vendor = "NVIDIA ";
+      gpu.substr(0, vendor.size()) == vendor)
+    gpu.remove_prefix(vendor.size());
   const auto starts = [&](std::string_view prefix) {
     return gpu.substr(0, prefix.size()) == prefix;
   };
-  if (starts("A100-40GB") || starts("A100-SXM-40G"))
+  if (starts("A100-40GB") || starts("A100-SXM-40G") ||
+      starts("A100-SXM4-40G"))
     return "dgx-a100-40gb";
-  if (starts("A100-80GB") || starts("A100-SXM-80G"))
+  if (starts("A100-80GB") || starts("A100-SXM-80G") ||
+      starts("A100-SXM4-80G"))
     return "dgx-a100";
-  if (gpu == "H100" || starts("H100-SXM"))
+  if (gpu == "H100" || starts("H100-SXM") || starts("H100 80GB HBM3"))
     return "dgx-h100";
   if (gpu == "H200" || starts("H200-SXM"))
     return "dgx-h200";

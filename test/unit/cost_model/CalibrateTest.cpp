@@ -47,7 +47,7 @@ std::vector<std::string> kernels(const std::string &gpu,
         lines.push_back(head + "\"gemm\", \"dtype\": \"" + type +
                         "\", \"shape\": {\"m\": " + std::to_string(m) +
                         ", \"n\": " + std::to_string(n) + ", \"k\": 4096}");
-  for (const char *kernel : {"attention_3_fwd", "attention_3_fwd_bwd"})
+  for (const char *kernel : {"attention_3_fwd", "attention_3_bwd", "attention_3_fwd_bwd"})
     for (int sequence : {1024, 2048, 4096, 8192, 16384})
       lines.push_back(head + "\"" + kernel +
                       "\", \"dtype\": \"bf16\", \"shape\": {\"seq\": " +
@@ -105,8 +105,8 @@ TEST_CASE("calibration finds the machine whose runs it is given") {
   machine.fabric.nicFraction = 0.6;
 
   const std::string mine =
-      timed(kernels("H100-SXM5-80GB", {"bf16", "fp8"}), "us", compareKernels,
-            machine);
+      timed(kernels("NVIDIA H100 80GB HBM3", {"bf16", "fp8"}), "us",
+            compareKernels, machine);
   const std::string others =
       timed(kernels("A100-80GB", {"bf16"}), "us", compareKernels,
             shipped("dgx-a100"));
