@@ -145,8 +145,8 @@ def launchers(checks, program):
                {"WORLD_SIZE": "4"})
 
 
-# runtime/cts/TrainTest.cpp provokes the first two: a program for a device, a damaged
-# arena. A sanitizer takes what few_threads() needs, and no launcher of MPI comes without
+# runtime/cts/tiny/TrainFaultsTest.cpp provokes the first two: a program for a device, a
+# damaged arena. A sanitizer takes what few_threads() needs, and no launcher of MPI comes without
 # its library: runtime/cts/FaultsTest.cpp names both.
 ELSEWHERE = {"run_defect", "run_unsupported", "run_memory", "run_no_mpi"}
 

@@ -210,8 +210,8 @@ def build(run):
                if path.name not in ("NoCudaDevice.cpp", "MpiJob.cpp", "MpiLibrary.cpp",
                                     "MpiTransport.cpp")]
     library += [run.root / "test" / "device" / "blas" / "Blas.cpp", run.build / "OwnKernels.cpp"]
-    cts = [path for path in (run.root / "runtime" / "cts").glob("*.cpp")
-           if path.name != "TrainTest.cpp"] + [run.root / "test" / "unit" / "CatchMain.cpp"]
+    cts = [*(run.root / "runtime" / "cts").glob("*.cpp"),
+           run.root / "test" / "unit" / "CatchMain.cpp"]
     bench = [run.root / "test" / "device" / "Bench.cpp"]
     rows = []
     if (run.root / "rows").exists():
