@@ -20,7 +20,7 @@ JSON_MAY = re.compile(r"cost_model/\w+/\w*Json\w*\.(cpp|h)$|"
                       r"runtime/|compiler/|tools/|test/")
 # The rooms of the cost model; each sees itself and those before it.
 ROOMS = ("base", "program", "plan", "rules", "schedule", "partition",
-         "hardware", "estimate", "search", "validation")
+         "hardware", "launch", "estimate", "search", "validation")
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]')
 
 
