@@ -312,8 +312,10 @@ int runProcess(Backend backend, const JobOptions &job,
   const int code = exitCodeOf(refusal.id);
   if (result.reports)
     complain(refusal);
-  else // the rank that found the failure ends the job; not for ever
-    std::this_thread::sleep_for(std::chrono::seconds(2));
+  else // The rank that found the failure ends the job; not for ever. Under MPI it
+       // ends this one too, and first gives up its requests: seconds where ranks
+       // share cores.
+    std::this_thread::sleep_for(std::chrono::seconds(isMpi ? 20 : 2));
   std::fflush(nullptr);
   if (isMpi)
     abortMpi(code);
