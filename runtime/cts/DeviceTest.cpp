@@ -63,6 +63,21 @@ double distance(const std::vector<T> &got, const std::vector<double> &want) {
 
 } // namespace
 
+TEST_CASE("what was copied to a device may change at once") {
+  alone([](sw_rt_context &context) {
+    Device &device = *context.device;
+    DeviceMemory memory;
+    std::string why;
+    REQUIRE(memory.create(device, 8, why));
+    int64_t source = 1, got = 0;
+    REQUIRE(device.fill(memory.at(), 0, 8) == SW_RT_OK);
+    REQUIRE(device.toDevice(memory.at(), &source, 8) == SW_RT_OK);
+    source = 2;
+    REQUIRE(device.toHost(&got, memory.at(), 8) == SW_RT_OK);
+    CHECK(got == 1);
+  });
+}
+
 TEST_CASE("conversion to bf16 rounds once, to nearest even") {
   CHECK(toBf16(1.0f) == 0x3f80);
   CHECK(toBf16(1.0f + 0x1p-8f) == 0x3f80);           // a tie, to even

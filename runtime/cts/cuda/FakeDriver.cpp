@@ -126,6 +126,7 @@ const std::map<std::string, Kernel> &kernelTable() {
       OWN(sw_squares_f32),
       OWN(sw_squares_f64),
       OWN(sw_sum),
+      OWN(sw_scalars),
       OWN(sw_transpose_f32),
       OWN_ATTENTION(bf16),
       OWN_ATTENTION(f32),
@@ -248,11 +249,9 @@ CUresult cuMemcpyHtoDAsync(CUdeviceptr target, const void *source, size_t bytes,
                            CUstream on) {
   if (mine().isCapturing()) // a replay would read memory that may be gone
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  const char *from = static_cast<const char *>(source);
+  // It need not stage its source: it may be read as late as the stream comes here.
   return mine().submitOnce(
-      stream(on), [target, staged = std::vector<char>(from, from + bytes)] {
-        std::memcpy(host(target), staged.data(), staged.size());
-      });
+      stream(on), [=] { std::memcpy(host(target), source, bytes); });
 }
 CUresult cuMemcpyDtoHAsync(void *target, CUdeviceptr source, size_t bytes,
                            CUstream on) {

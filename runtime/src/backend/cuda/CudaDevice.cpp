@@ -7,11 +7,15 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <type_traits>
 
 namespace shardwright::runtime {
 namespace {
 
-constexpr int64_t updateScalars = 8; ///< of sw_rt_update
+/// Of sw_rt_update.
+constexpr int64_t updateScalars = std::extent_v<decltype(
+    kernels::Scalars::values)>;
+static_assert(updateScalars == 8);
 
 } // namespace
 
@@ -102,9 +106,14 @@ sw_rt_status CudaDevice::fill(void *target, unsigned char value,
   return gpu.fill(target, value, bytes);
 }
 
+// CUDA does not promise to have read pageable memory when a copy from it returns
+// (API synchronization behavior: it "might be synchronous").
+
 sw_rt_status CudaDevice::toDevice(void *target, const void *source,
                                   int64_t bytes) {
-  return gpu.toDevice(target, source, bytes);
+  if (sw_rt_status status = gpu.toDevice(target, source, bytes))
+    return status;
+  return wait();
 }
 
 sw_rt_status CudaDevice::toHost(void *target, const void *source,
@@ -247,8 +256,11 @@ sw_rt_status CudaDevice::update(const UpdateCall &call) {
   const sw_rt_update_kernel &kernel = program->device_code->update;
   if (call.count == 0)
     return SW_RT_OK;
+  kernels::Scalars carried{};
+  std::copy_n(call.scalars, updateScalars, carried.values);
+  carried.target = reinterpret_cast<double *>(scalars);
   if (sw_rt_status status =
-          gpu.toDevice(scalars, call.scalars, updateScalars * 8))
+          gpu.launchOwn("sw_scalars", 1, kernels::warpThreads, carried))
     return status;
   UpdateCall values = call;
   void *place = scalars;

@@ -178,7 +178,6 @@ sw_rt_status Gpu::fill(void *target, unsigned char value, int64_t bytes) {
                             "cuMemsetD8Async");
 }
 
-// The driver stages pageable memory before it returns.
 sw_rt_status Gpu::toDevice(void *target, const void *source, int64_t bytes) {
   return bytes == 0 ? SW_RT_OK
                     : check(driver.cuMemcpyHtoDAsync(pointer(target), source,

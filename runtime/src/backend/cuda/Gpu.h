@@ -35,6 +35,7 @@ public:
   char *allocate(int64_t bytes, std::string &why);
   void release(char *memory);
   sw_rt_status fill(void *target, unsigned char value, int64_t bytes);
+  /// The source must stay as it is until the stream has come here.
   sw_rt_status toDevice(void *target, const void *source, int64_t bytes);
   sw_rt_status toHost(void *target, const void *source, int64_t bytes);
   sw_rt_status copy(void *target, const void *source, int64_t bytes);

@@ -141,7 +141,9 @@ const double *GpuAttention::slopesOf(const sw_rt_attention_shape &shape,
     const int64_t bytes = static_cast<int64_t>(values.size()) * 8;
     std::string why;
     char *memory = gpu.allocate(bytes, why);
-    failed = !memory || gpu.toDevice(memory, values.data(), bytes) != SW_RT_OK;
+    // From the key, which stays.
+    failed =
+        !memory || gpu.toDevice(memory, at->first.data(), bytes) != SW_RT_OK;
     if (!memory)
       context.fail(SW_RT_OUT_OF_MEMORY,
                    "expected memory for slopes of attention, but " + why);

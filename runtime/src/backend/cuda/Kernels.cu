@@ -362,6 +362,11 @@ __global__ void sw_sum(Sum x) {
     *x.sum = sum;
 }
 
+__global__ void sw_scalars(Scalars x) {
+  if (threadIdx.x < sizeof(x.values) / sizeof(x.values[0]))
+    x.target[threadIdx.x] = x.values[threadIdx.x];
+}
+
 __global__ void sw_transpose_f32(Transpose x) {
   const int64_t index =
       static_cast<int64_t>(blockIdx.x) * threads + threadIdx.x;

@@ -63,6 +63,13 @@ struct Transpose {
   int64_t rows, columns;
 };
 
+/// sw_scalars: thread i of one block writes values[i]. A launch carries them: a
+/// copy from the host may read its source late.
+struct Scalars {
+  double values[8];
+  double *target;
+};
+
 constexpr int largestHead = 256; ///< of the attention kernels
 
 /// sw_attention_{forward,grad_q,grad_kv}_{bf16,f32,f64}: one warp per query
