@@ -1,5 +1,7 @@
 #include "cost_model/rules/Framework.h"
 
+#include <algorithm>
+
 namespace shardwright::cost {
 
 std::string_view name(Framework framework) {
@@ -97,16 +99,18 @@ const FrameworkFacts &factsOf(Framework framework) {
       "parallel_dims.py: mesh pp, dp_replicate, dp_shard, cp, tp, etp; "
       "distributed/pipeline_parallel.py; components/quantization; "
       "models/llama4/infra/parallelize.py: apply_moe_ep_tp; "
-      "torch/distributed/pipelining/schedules.py: ScheduleInterleaved1F1B",
+      "torch/distributed/pipelining/schedules.py: ScheduleInterleaved1F1B; "
+      "pipelining/stage.py, backward_maybe_with_nosync: under a pipeline FSDP "
+      "keeps gathered parameters, and gradients whole, to the last microbatch",
       {0, 2, 3},
-      {0, 2, 3},
+      {0, 1},
       {Kind::OneFOneB, Kind::GPipe, Kind::Interleaved, Kind::ZbV,
        Kind::DualPipeV},
       true,
       false,
       {CpKind::AllGather, CpKind::P2P},
       true,
-      {2, 3},
+      {1, 2, 3},
       {},
       {MeshOrder::PpDp},
       {DType::F32},
@@ -152,6 +156,14 @@ const FrameworkFacts &factsOf(Framework framework) {
   case Framework::DeepSpeed: return deepspeed;
   }
   return native;
+}
+
+int zeroAsRun(Framework framework, int zero, int64_t pp) {
+  const std::vector<int> &stages = factsOf(framework).zeroUnderPipeline;
+  while (pp > 1 && zero > 0 &&
+         std::find(stages.begin(), stages.end(), zero) == stages.end())
+    --zero;
+  return zero;
 }
 
 bool splitsExperts(ExpertTensor how, int64_t tp, int64_t ep, int64_t etp) {

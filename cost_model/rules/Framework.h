@@ -67,6 +67,10 @@ struct FrameworkFacts {
 };
 const FrameworkFacts &factsOf(Framework framework);
 
+/// The ZeRO stage that `framework` runs where `zero` is asked for: under a
+/// pipeline the largest that it has there and that is no larger.
+int zeroAsRun(Framework framework, int zero, int64_t pp);
+
 /// Whether experts over `ep` ranks may be in `etp` parts each, whatever divides
 /// them, where the other layers are split over `tp`.
 bool splitsExperts(ExpertTensor how, int64_t tp, int64_t ep, int64_t etp);

@@ -424,7 +424,7 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   plan.etp = row.etp;
   plan.kvReplicas = kvReplicasOf(program, plan.tp);
   plan.sp = row.sp;
-  plan.zero = row.zero;
+  plan.zero = zeroAsRun(result.profile.framework, row.zero, row.pp);
   if (row.zero > 0 && row.zeroGroup < row.dp * row.cp)
     plan.zeroRanks = row.zeroGroup / row.cp;
   plan.globalBatch = row.globalBatch;

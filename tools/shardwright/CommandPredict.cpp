@@ -131,6 +131,13 @@ void warnOfPlan(const PredictOptions &options, const Question &question,
              " shards over the dp and cp ranks: with one of them it does "
              "nothing",
          err);
+  if (const int run = zeroAsRun(question.profile.framework, plan.zero, plan.pp);
+      run != plan.zero && question.profile.framework != Framework::Native)
+    warn(std::string(name(question.profile.framework)) +
+             " does not run ZeRO-" + std::to_string(plan.zero) +
+             " under a pipeline but holds what ZeRO-" + std::to_string(run) +
+             " holds, which is more: ask with --zero " + std::to_string(run),
+         err);
   if (plan.pp > 1 && plan.microbatches() < plan.pp)
     warn(std::to_string(plan.microbatches()) + " microbatches do not fill " +
              std::to_string(plan.pp) + " stages: a global batch of " +

@@ -21,6 +21,14 @@ std::optional<Framework> priced(Framework framework) {
 
 } // namespace
 
+TEST_CASE("under a pipeline a framework shards what it can") {
+  CHECK(zeroAsRun(Framework::TorchTitan, 3, 1) == 3);
+  CHECK(zeroAsRun(Framework::TorchTitan, 3, 2) == 1);
+  CHECK(zeroAsRun(Framework::TorchTitan, 0, 2) == 0);
+  CHECK(zeroAsRun(Framework::DeepSpeed, 2, 4) == 1);
+  CHECK(zeroAsRun(Framework::MegatronCore, 1, 4) == 1);
+}
+
 TEST_CASE("frameworks run what is in their code") {
   const Program program = smallLlama({16, 24, 4, 2, 3, 40, 1000, 8, false});
   struct {
@@ -38,10 +46,10 @@ TEST_CASE("frameworks run what is in their code") {
        "zero_of_framework"}, // but for one stage, below
       {Framework::MegatronCore, 1, ScheduleKind::GPipe, 1, true,
        "schedule_of_framework"},
-      {Framework::TorchTitan, 3, ScheduleKind::ZbV, 2, true, ""},
-      {Framework::TorchTitan, 1, ScheduleKind::OneFOneB, 1, true,
+      {Framework::TorchTitan, 1, ScheduleKind::ZbV, 2, true, ""},
+      {Framework::TorchTitan, 3, ScheduleKind::OneFOneB, 1, true,
        "zero_of_framework"},
-      {Framework::TorchTitan, 3, ScheduleKind::OneFOneB, 1, false,
+      {Framework::TorchTitan, 1, ScheduleKind::OneFOneB, 1, false,
        "tp_needs_sp"},
       {Framework::DeepSpeed, 1, ScheduleKind::OneFOneB, 1, false, ""},
       {Framework::DeepSpeed, 2, ScheduleKind::OneFOneB, 1, false,
