@@ -65,8 +65,15 @@ int64_t localBatch(const Plan &plan) {
   return plan.pp > 1 ? plan.globalBatch / plan.dp : plan.microBatch;
 }
 
+/// The stage of ZeRO that FSDP at least is: under a pipeline it keeps what it
+/// gathered (zeroAsRun).
+int leastSharded(const Plan &plan) { return plan.pp > 1 ? 1 : 2; }
+std::string shardedText(const Plan &plan) {
+  return plan.pp > 1 ? "zero = 1" : "zero = 2 or 3";
+}
+
 int64_t shardDegree(const Plan &plan) {
-  return plan.zero >= 2 ? zeroDataRanks(plan) : 1;
+  return plan.zero >= leastSharded(plan) ? zeroDataRanks(plan) : 1;
 }
 
 /// FSDP wraps the model; else nothing casts its parameters, but for data ranks
@@ -206,22 +213,23 @@ void titanUnsaid(const Program &program, const Plan &plan,
        "every k-th layer of every stage to recompute in full under torchtitan "
        "(selective_ac_option), but got " + std::to_string(all.full) + " of " +
            std::to_string(all.layers));
-  want(plan.cp == 1 || plan.zero >= 2, "parallel/zero",
-       "zero = 2 or 3 with cp > 1 under torchtitan, which shards parameters "
-       "over "
-       "cp, but got zero = " +
+  const std::string sharded = shardedText(plan);
+  want(plan.cp == 1 || plan.zero >= leastSharded(plan), "parallel/zero",
+       sharded +
+           " with cp > 1 under torchtitan, which shards parameters over cp, "
+           "but got zero = " +
            std::to_string(plan.zero));
   want(shards(plan) || plan.dp == 1 || plan.dp == plan.ranks(), "parallel/zero",
-       "zero = 2 or 3 with dp > 1 beside tp or pp under torchtitan (\"DDP has "
-       "not "
-       "supported > 1D parallelism\"), but got zero = " +
+       sharded +
+           " with dp > 1 beside tp or pp under torchtitan (\"DDP has not "
+           "supported > 1D parallelism\"), but got zero = " +
            std::to_string(plan.zero));
   want(shards(plan) || plan.dtypes.compute != DType::BF16 ||
            plan.tp * plan.pp == 1,
        "parallel/zero",
-       "data ranks that shard (zero = 2 or 3), or compute in f32, with tp "
-       "or pp under torchtitan, where FSDP casts parameters to bf16, but got "
-       "neither");
+       "data ranks that shard (" + sharded +
+           "), or compute in f32, with tp or pp under torchtitan, where FSDP "
+           "casts parameters to bf16, but got neither");
   want(plan.dtypes.products != Narrow::Fp8Block,
        "dtypes/products",
        "none or fp8 of torchtitan, which has no recipe of "

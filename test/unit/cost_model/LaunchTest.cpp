@@ -131,9 +131,8 @@ TEST_CASE("every field of a plan changes what its framework is told") {
   const Framework megatron = Framework::MegatronCore,
                   titan = Framework::TorchTitan,
                   speed = Framework::DeepSpeed;
-  // 2 stages, 4 data ranks, 2 tensor ranks; ZeRO 1 or, for torchtitan, 3.
+  // 2 stages, 4 data ranks, 2 tensor ranks, ZeRO 1.
   const Plan base = planFor(program, 2, 4, 2, true, 1, 1, 8);
-  const Plan sharded = planFor(program, 2, 4, 2, true, 3, 1, 8);
   const Plan flat = planFor(program, 1, 4, 2, true, 3, 1, 8);
   const Plan alone = planFor(program, 1, 4, 1, false, 2, 1, 8);
   Plan rows = planFor(program, 1, 2, 1, false, 3, 1, 8);
@@ -146,8 +145,6 @@ TEST_CASE("every field of a plan changes what its framework is told") {
   chunked.schedule = ScheduleKind::Interleaved;
   chunked.chunks = 2;
   split(chunked, {3, 3, 3, 3});
-  Plan titanChunked = chunked;
-  titanChunked.zero = 3;
   const auto remesh = [](auto change) {
     return [change](Plan &plan) {
       change(plan);
@@ -167,30 +164,15 @@ TEST_CASE("every field of a plan changes what its framework is told") {
          p.dp = 8;
          p.globalBatch = 64;
        }),
-       {megatron, speed}},
-      {"dp",
-       sharded,
-       remesh([](Plan &p) {
-         p.dp = 8;
-         p.globalBatch = 64;
-       }),
-       {titan}},
-      {"tp", base, remesh([](Plan &p) { p.tp = 4; }), {megatron, speed}},
-      {"tp", sharded, remesh([](Plan &p) { p.tp = 4; }), {titan}},
+       {megatron, titan, speed}},
+      {"tp", base, remesh([](Plan &p) { p.tp = 4; }), {megatron, titan, speed}},
       {"pp",
        base,
        remesh([&](Plan &p) {
          p.pp = 4;
          split(p, {3, 3, 3, 3});
        }),
-       {megatron, speed}},
-      {"pp",
-       sharded,
-       remesh([&](Plan &p) {
-         p.pp = 4;
-         split(p, {3, 3, 3, 3});
-       }),
-       {titan}},
+       {megatron, titan, speed}},
       {"cp", rows, remesh([](Plan &p) { p.cp = 4; }), {megatron, speed}},
       {"cp", ring, remesh([](Plan &p) { p.cp = 4; }), {titan}},
       {"cp_kind",
@@ -227,24 +209,22 @@ TEST_CASE("every field of a plan changes what its framework is told") {
       {"global_batch",
        base,
        [](Plan &p) { p.globalBatch = 64; },
-       {megatron, speed}},
-      {"global_batch", sharded, [](Plan &p) { p.globalBatch = 64; }, {titan}},
+       {megatron, titan, speed}},
       {"micro_batch",
        base,
        [](Plan &p) { p.microBatch = 2; },
-       {megatron, speed}},
-      {"micro_batch", sharded, [](Plan &p) { p.microBatch = 2; }, {titan}},
+       {megatron, titan, speed}},
       {"micro_batch", flat, [](Plan &p) { p.microBatch = 2; }, {titan}},
       {"schedule",
-       sharded,
+       base,
        [](Plan &p) { p.schedule = ScheduleKind::GPipe; },
        {titan}},
       {"schedule",
-       titanChunked,
+       chunked,
        [](Plan &p) { p.schedule = ScheduleKind::ZbV; },
        {titan}},
       {"schedule",
-       titanChunked,
+       chunked,
        [](Plan &p) { p.schedule = ScheduleKind::DualPipeV; },
        {titan}},
       {"chunks",
@@ -255,7 +235,7 @@ TEST_CASE("every field of a plan changes what its framework is told") {
        },
        {megatron}},
       {"chunks",
-       titanChunked,
+       chunked,
        [](Plan &p) {
          p.chunks = 3;
          split(p, {2, 2, 2, 2, 2, 2});
@@ -267,32 +247,23 @@ TEST_CASE("every field of a plan changes what its framework is told") {
        [](Plan &p) {
          split(p, {7, 5});
        },
-       {megatron}},
-      {"layers",
-       sharded,
-       [](Plan &p) {
-         split(p, {7, 5});
-       },
-       {titan}},
+       {megatron, titan}},
       {"layers of chunks",
        chunked,
        [](Plan &p) {
          split(p, {3, 4, 3, 2});
        },
        {megatron}},
-      {"recompute", base, evenly(2, Recompute::Selective), {megatron, speed}},
-      {"recompute", sharded, evenly(2, Recompute::Selective), {titan}},
-      {"recompute", base, evenly(2, Recompute::Full), {megatron, speed}},
-      {"recompute", sharded, evenly(2, Recompute::Full), {titan}},
-      {"recompute", base, evenly(2, Recompute::Full, 2), {megatron}},
-      {"recompute", sharded, evenly(2, Recompute::Full, 2), {titan}},
+      {"recompute", base, evenly(2, Recompute::Selective), {megatron, titan, speed}},
+      {"recompute", base, evenly(2, Recompute::Full), {megatron, titan, speed}},
+      {"recompute", base, evenly(2, Recompute::Full, 2), {megatron, titan}},
       {"recompute", alone, evenly(1, Recompute::Full, 5), {megatron, speed}},
       {"dtypes",
        planFor(program, 1, 4, 1, false, 1, 1, 8),
        [](Plan &p) { p.dtypes.param = p.dtypes.compute = DType::F32; },
        {megatron, speed}},
       {"dtypes",
-       sharded,
+       base,
        [](Plan &p) { p.dtypes.param = p.dtypes.compute = DType::F32; },
        {titan}},
       {"dtypes",
@@ -379,8 +350,8 @@ TEST_CASE("ranks and batches of a launch are those of the plan") {
           for (int64_t micro : {1, 3})
             for (Framework framework : launched) {
               const bool shards = framework == Framework::TorchTitan;
-              Plan plan = planFor(program, pp, dp, tp, tp > 1, shards ? 3 : 1,
-                                  micro, 8);
+              Plan plan = planFor(program, pp, dp, tp, tp > 1,
+                                  shards && pp == 1 ? 3 : 1, micro, 8);
               plan.cp = cp;
               plan.cpKind = framework == Framework::DeepSpeed
                                 ? CpKind::AllToAll
@@ -572,7 +543,7 @@ TEST_CASE("what no argument says is refused") {
                                   {"dense", 6, Recompute::Full},
                                   {"head", 1, Recompute::None}};
        }},
-      {Framework::TorchTitan, planFor(program, 2, 2, 1, false, 3),
+      {Framework::TorchTitan, planFor(program, 2, 2, 1, false, 1),
        [](Plan &p) { split(p, {6, 6}, 4); }}, // no k-th of 6 are 4
       {Framework::TorchTitan, planFor(program, 1, 2, 2, true, 3),
        [](Plan &p) {
