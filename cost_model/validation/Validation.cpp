@@ -7,10 +7,14 @@
 #include "cost_model/validation/RunLayout.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 namespace shardwright::cost {
 namespace {
+
+constexpr double kGibibyte = 1 << 30;
+constexpr double kRounding = 0.1; ///< between names of one card's memory
 
 /// The shipped profile of a framework of a year; nullptr if there is none.
 const char *ownProfile(const ValidationRow &row) {
@@ -62,7 +66,8 @@ ChosenProfile profileFor(const ValidationRow &row) {
 }
 
 /// NICs of a node and Gb/s of each from texts such as "8x200Gb HDR IB/node",
-/// "4 x 200 Gb/s" or "1600 Gbps/node"; false if the text says nothing.
+/// "4 x 200 Gb/s" or "1600 Gbps/node"; false if the text says nothing. A rate
+/// alone ("InfiniBand, 200Gb/s") is a port's: NICs are 0, as many as usual.
 bool networkOf(std::string_view text, int64_t &nics, double &gigabits) {
   const std::string lower = [&] {
     std::string copy(text);
@@ -104,11 +109,24 @@ bool networkOf(std::string_view text, int64_t &nics, double &gigabits) {
       }
       continue;
     }
-    nics = 8;
-    gigabits = static_cast<double>(rate) / 8;
+    const bool ofNode = lower.find("node", at) != std::string::npos;
+    nics = ofNode ? 8 : 0;
+    gigabits = static_cast<double>(rate) / (ofNode ? 8 : 1);
     return true;
   }
   return false;
+}
+
+/// Cards of one name are sold with other memory: in proportion to `gigabytes`,
+/// if that is no rounding of what the device has.
+void setMemory(double gigabytes, Device &device) {
+  const double share =
+      gigabytes * kGibibyte / static_cast<double>(device.capacity.count());
+  if (gigabytes <= 0 || std::fabs(share - 1) < kRounding)
+    return;
+  for (Bytes *bytes : {&device.capacity, &device.usable})
+    *bytes = Bytes(static_cast<int64_t>(
+        share * static_cast<double>(bytes->count())));
 }
 
 /// The attention kernel that a row names, in place of the profile's.
@@ -374,6 +392,7 @@ std::string validationCase(const ValidationRow &row, const Program &program,
   double gigabits = 0;
   if (shipped.levels.size() > 1 && networkOf(row.interconnect, nics, gigabits))
     shipped.levels[1].bandwidth = BytesPerSecond(gigabits * 1e9 / 8);
+  setMemory(row.gpuMemoryGb, shipped.device);
   setNode(shipped, row.gpus, row.gpusPerNode, nics);
   if (!resized(shipped, row.gpus, result.hardware, failure))
     return failure.messages.front();

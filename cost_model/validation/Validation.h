@@ -41,6 +41,7 @@ struct ValidationRow {
   ValidationModel model;
   std::string gpu, interconnect;
   int64_t gpus = 0, gpusPerNode = 0;
+  double gpuMemoryGb = 0; ///< as the card is sold; 0: that of its kind
   int64_t tp = 1, pp = 1, cp = 1, dp = 1, ep = 1, etp = 1, chunks = 1;
   int64_t zeroGroup = 0;
   bool sp = false, fsdp = false, layoutKnown = true, headline = true;

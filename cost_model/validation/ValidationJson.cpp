@@ -134,7 +134,8 @@ void readRow(JsonObject &object, ValidationRow &row) {
     row.gpusPerNode = hardware.integer("gpus_per_node", 1);
     row.interconnect = optionalString(hardware, "interconnect");
     hardware.ignore("gpu_text");
-    hardware.ignore("gpu_mem_gb");
+    if (hardware.has("gpu_mem_gb"))
+      row.gpuMemoryGb = hardware.number("gpu_mem_gb", 1, 1e5);
     hardware.finish();
   }
   readParallel(object.child("parallel"), row);

@@ -116,6 +116,42 @@ TEST_CASE(
         std::vector<AttentionVariant>{AttentionVariant::Flash2});
 }
 
+TEST_CASE("a row's network and memory are those that it states") {
+  const auto hardwareOf = [](const std::string &network,
+                             const std::string &memory) {
+    const ValidationRow row = rowOf(edited(
+        edited(line(), "NVLink 600GB/s; 4 x 100 Gb/s per node", network),
+        "\"gpus_per_node\": 8", "\"gpus_per_node\": 8" + memory));
+    Program program;
+    Failure failure;
+    REQUIRE(llamaOf(row.model, program, failure));
+    ValidationCase input;
+    REQUIRE(validationCase(row, program, input) == "");
+    return input.hardware;
+  };
+  const auto rate = [&](const std::string &network) {
+    const Level &net = hardwareOf(network, "").levels[1];
+    return std::pair(net.nics, net.bandwidth.count() * 8 / 1e9);
+  };
+  CHECK(rate("4 x 100 Gb/s per node") == std::pair(int64_t(4), 100.0));
+  CHECK(rate("NVLink; 8x200Gb HDR") == std::pair(int64_t(8), 200.0));
+  CHECK(rate("1600 Gbps/node RoCE") == std::pair(int64_t(8), 200.0));
+  CHECK(rate("800 Gbps per node") == std::pair(int64_t(8), 100.0));
+  // Of one port; a DGX A100 has eight.
+  CHECK(rate("InfiniBand, 100Gb/s") == std::pair(int64_t(8), 100.0));
+  CHECK(rate("100Gb/s per port") == std::pair(int64_t(8), 100.0));
+  CHECK(rate("NVLink 600GB/s") == rate("unknown"));
+
+  const Device usual = hardwareOf("unknown", "").device;
+  CHECK(hardwareOf("unknown", ", \"gpu_mem_gb\": 80").device.usable ==
+        usual.usable);
+  CHECK(hardwareOf("unknown", ", \"gpu_mem_gb\": 85").device.usable ==
+        usual.usable); // GB for GiB
+  CHECK(static_cast<double>(hardwareOf("unknown", ", \"gpu_mem_gb\": 96")
+                                .device.usable.count()) ==
+        Approx(1.2 * static_cast<double>(usual.usable.count())));
+}
+
 TEST_CASE("a framework without a profile is extrapolated with another's") {
   const auto outcomeOf = [](const std::string &text) {
     return validate({rowOf(text)}, llamaOf).rows.front();
