@@ -172,19 +172,42 @@ AttentionShape attentionShapeOf(const IterationSpace &space) {
   return shape;
 }
 
+int64_t kernelWidth(AttentionVariant variant, int64_t headDim) {
+  // Dao-AILab/flash-attention: v1 csrc/flash_attn/fmha_api.cpp; v2
+  // csrc/flash_attn/src/static_switch.h, HEADDIM_SWITCH; v3 hopper/
+  // flash_api.cpp, round_up_headdim.
+  static constexpr int64_t first[] = {32, 64, 128};
+  static constexpr int64_t second[] = {32, 64, 96, 128, 192, 256};
+  static constexpr int64_t third[] = {64, 96, 128, 192, 256};
+  const auto padded = [&](const auto &widths) {
+    const auto found = std::lower_bound(std::begin(widths), std::end(widths),
+                                        headDim);
+    return found == std::end(widths) ? headDim : *found;
+  };
+  switch (variant) {
+  case AttentionVariant::Flash1: return padded(first);
+  case AttentionVariant::Flash2: return padded(second);
+  case AttentionVariant::Flash3: return padded(third);
+  case AttentionVariant::Unfused:
+  case AttentionVariant::Host: return headDim;
+  }
+  return headDim;
+}
+
 bool attentionCurve(const Device &device, const Profile &profile,
                     int64_t headDim, AttentionCurve &curve) {
   for (AttentionVariant variant : profile.attention) {
     if (variant == AttentionVariant::Unfused)
       return false;
+    const int64_t width = kernelWidth(variant, headDim);
     const AttentionCurve *below = nullptr, *above = nullptr;
     for (const AttentionCurve &entry : device.attention) {
       if (entry.variant != variant)
         continue;
-      if (entry.headDim <= headDim &&
+      if (entry.headDim <= width &&
           (below == nullptr || entry.headDim > below->headDim))
         below = &entry;
-      if (entry.headDim >= headDim &&
+      if (entry.headDim >= width &&
           (above == nullptr || entry.headDim < above->headDim))
         above = &entry;
     }
@@ -195,8 +218,9 @@ bool attentionCurve(const Device &device, const Profile &profile,
     if (above == nullptr)
       above = below;
     curve = *below;
+    curve.headDim = width;
     if (above != below) {
-      const double share = static_cast<double>(headDim - below->headDim) /
+      const double share = static_cast<double>(width - below->headDim) /
                            static_cast<double>(above->headDim - below->headDim);
       auto mix = [&](double a, double b) { return a + share * (b - a); };
       curve.forwardFraction =
@@ -253,7 +277,7 @@ Seconds attentionTime(const Device &device, const Profile &profile,
       pairs = static_cast<double>(
           attentionPairs(shape.queries, shape.keys, shape.causal, shape.window,
                          shape.chunk));
-    const double wide = static_cast<double>(shape.headDim);
+    const double wide = static_cast<double>(curve.headDim);
     const double values =
         shape.valueDim > 0 ? static_cast<double>(shape.valueDim) : wide;
     const double perPair =

@@ -69,15 +69,20 @@ struct AttentionShape {
 };
 AttentionShape attentionShapeOf(const IterationSpace &space);
 
-/// The curve of the first of the profile's kernels that the device has,
-/// interpolated in head width between the two nearest; false for Unfused.
+/// The head width that the kernel runs with: heads of widths between those that
+/// it was compiled for are padded to the next.
+int64_t kernelWidth(AttentionVariant variant, int64_t headDim);
+
+/// The curve of the first of the profile's kernels that the device has, of its
+/// kernelWidth, interpolated between the two nearest; false for Unfused.
 bool attentionCurve(const Device &device, const Profile &profile,
                     int64_t headDim, AttentionCurve &curve);
 
 /// Whether attention runs as separate products and a softmax.
 bool attentionIsUnfused(const Device &device, const Profile &profile);
 
-/// Fused: flops of the unmasked pairs over the curve's rate; `bytes` is the
+/// Fused: flops of the unmasked pairs, heads padded to kernelWidth, over the
+/// curve's rate; `bytes` is the
 /// traffic of its operands and results.
 /// Unfused: 2 (forward) or 4 (backward) batched products over all pairs, and
 /// the memory traffic of the scores.

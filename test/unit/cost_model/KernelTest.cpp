@@ -210,3 +210,28 @@ TEST_CASE("unfused attention pays for its scores") {
                                         shape, false, DType::F16, Bytes(0));
   CHECK(unfused > 3.0 * fused);
 }
+
+TEST_CASE("heads of odd widths run padded to a width that has a kernel") {
+  CHECK(kernelWidth(AttentionVariant::Flash1, 80) == 128);
+  CHECK(kernelWidth(AttentionVariant::Flash2, 80) == 96);
+  CHECK(kernelWidth(AttentionVariant::Flash2, 160) == 192);
+  CHECK(kernelWidth(AttentionVariant::Flash3, 32) == 64);
+  CHECK(kernelWidth(AttentionVariant::Flash3, 128) == 128);
+  CHECK(kernelWidth(AttentionVariant::Flash2, 512) == 512);
+  CHECK(kernelWidth(AttentionVariant::Host, 80) == 80);
+  const Device device = shipped("dgx-a100").device;
+  Profile profile;
+  profile.attention = {AttentionVariant::Flash1};
+  const auto timeOf = [&](int64_t width) {
+    AttentionShape shape;
+    shape.batch = 4;
+    shape.heads = 32;
+    shape.queries = shape.keys = 2048;
+    shape.headDim = width;
+    shape.causal = true;
+    return attentionTime(device, profile, shape, false, DType::F16, Bytes(0))
+        .count();
+  };
+  CHECK(timeOf(80) == Approx(timeOf(128)));
+  CHECK(timeOf(64) < 0.9 * timeOf(80));
+}
