@@ -227,7 +227,8 @@ struct DeviceOptions {
   bool collectivesOfOne = false;
 };
 
-/// Of a program: the host's without device code, else the CUDA backend's.
+/// Of a program: the host's without device code, else the CUDA backend's. Before
+/// any thread is made.
 DeviceFactory deviceFactoryFor(const sw_rt_program &program,
                                const DeviceOptions &options);
 

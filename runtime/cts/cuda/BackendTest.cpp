@@ -81,6 +81,20 @@ TEST_CASE("the calls of a step train as the host does") {
   CHECK(summary["canaries"] == want.back()["summary"]["canaries"]);
 }
 
+TEST_CASE("streams have queues of their own, unless the user says otherwise") {
+  for (const auto &[environment, want] :
+       {std::pair{"", "connections 32\n"},
+        std::pair{"CUDA_DEVICE_MAX_CONNECTIONS=4", "connections 4\n"}}) {
+    const fs::path log = folder() / "connections";
+    fs::remove(log);
+    const Outcome run = train("FAKE_LOG_CONNECTIONS=1 FAKE_DEVICES=-1 FAKE_LOG=" +
+                                  log.string() + " " + environment,
+                              "device", "--steps 1");
+    CHECK(run.code == 3);
+    CHECK(slurp(log) == want);
+  }
+}
+
 TEST_CASE("products are in full precision, or in tf32 when asked for") {
   auto types = [](const std::string &plan, const std::string &flags) {
     const fs::path log = folder() / "types";

@@ -10,6 +10,7 @@
 // The environment says what is wrong: FAKE_DRIVER_VERSION, FAKE_DEVICES,
 // FAKE_CAPABILITY, FAKE_FREE_BYTES, FAKE_HANG (work never ends),
 // FAKE_FORGET_WAITS (streams wait for no event: what tests must notice);
+// FAKE_LOG_CONNECTIONS has the number of hardware queues logged;
 // FAKE_KERNELS is a shared object with the generated kernels of a program, and
 // FAKE_LOG a file that gets the names of some calls. FAKE_ORDER: see
 // FakeStreams.h.
@@ -168,6 +169,9 @@ float device_shuffle(int32_t, float value, int32_t distance, int32_t) {
 }
 
 CUresult cuInit(unsigned) {
+  if (fakeSetting("FAKE_LOG_CONNECTIONS", 0))
+    fakeNote("connections " + std::to_string(fakeSetting(
+                                  "CUDA_DEVICE_MAX_CONNECTIONS", 8)));
   return fakeSetting("FAKE_DEVICES", 1) < 0 ? CUDA_ERROR_NO_DEVICE
                                             : CUDA_SUCCESS;
 }

@@ -7,6 +7,8 @@ namespace shardwright::runtime {
 
 DeviceFactory deviceFactoryFor(const sw_rt_program &program,
                                const DeviceOptions &options) {
+  if (program.device_code)
+    prepareCuda();
   return [&program, options](sw_rt_context &context, sw_rt_status &failure,
                              std::string &why) -> std::unique_ptr<Device> {
     if (program.device_code)

@@ -13,6 +13,8 @@ std::unique_ptr<Device> openCudaDevice(sw_rt_context &, const sw_rt_program *,
   return nullptr;
 }
 
+void prepareCuda() {}
+
 int gpuCount() { return 0; }
 
 } // namespace shardwright::runtime

@@ -2,7 +2,14 @@
 #include "runtime/src/backend/cuda/OpenCudaDevice.h"
 #include "runtime/src/backend/cuda/CudaDevice.h"
 
+#include <cstdlib>
+
 namespace shardwright::runtime {
+
+// Streams that share a queue wait for one another: a call of NCCL that waits for
+// a peer could so hold up the one that the peer waits for. 32 is the most; 8 is
+// the default. Source: CUDA C++ programming guide, CUDA environment variables.
+void prepareCuda() { setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0); }
 
 std::unique_ptr<Device> openCudaDevice(sw_rt_context &context,
                                        const sw_rt_program *program,

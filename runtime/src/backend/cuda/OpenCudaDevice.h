@@ -6,6 +6,10 @@
 
 namespace shardwright::runtime {
 
+/// Sets what the driver reads from the environment when it starts, unless the user
+/// has. Before any thread is made.
+void prepareCuda();
+
 /// Opens NVIDIA's libraries and this rank's GPU. Null with `why`, one line that
 /// says what is missing, and `failure`. `program` may be null: no kernels then.
 std::unique_ptr<Device> openCudaDevice(sw_rt_context &context,
