@@ -30,6 +30,7 @@ void addPredict(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addExplain(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addDiff(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addSweep(CLI::App &app, Streams streams, ExitCode &exitCode);
+void addExport(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addCompile(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addCalibrate(CLI::App &app, Streams streams, ExitCode &exitCode);
 void addImportTopology(CLI::App &app, Streams streams, ExitCode &exitCode);

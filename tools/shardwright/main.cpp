@@ -87,6 +87,7 @@ ExitCode run(int argc, char **argv) {
   addExplain(app, streams, exitCode);
   addDiff(app, streams, exitCode);
   addSweep(app, streams, exitCode);
+  addExport(app, streams, exitCode);
   addCompile(app, streams, exitCode);
   addValidate(app, streams, exitCode);
   addCalibrate(app, streams, exitCode);

@@ -1,0 +1,124 @@
+#include "tools/shardwright/LaunchText.h"
+
+#include <cctype>
+
+namespace shardwright::tools {
+
+using namespace cost;
+
+namespace {
+
+/// `word` as a shell reads it back; a variable is left to the shell.
+std::string quoted(const std::string &word) {
+  if (word.starts_with("$"))
+    return "\"" + word + "\"";
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) ||
+           std::string("-_./,:=+").find(static_cast<char>(c)) !=
+               std::string::npos;
+  };
+  for (char c : word)
+    if (!plain(static_cast<unsigned char>(c)))
+      return "'" + word + "'"; // no word of ours has a quote
+  return word;
+}
+
+std::string argumentText(const LaunchArgument &argument) {
+  return argument.flag +
+         (argument.value.empty() ? "" : " " + quoted(argument.value));
+}
+
+std::string commandText(const Launch &launch, const std::string &prefix,
+                        const std::string &lineBreak) {
+  std::string text = prefix + "torchrun";
+  for (const LaunchArgument &argument : launch.torchrun)
+    text += " " + argumentText(argument);
+  for (const LaunchArgument &argument : launch.program)
+    text += " " + argumentText(argument);
+  if (!launch.configFlag.empty())
+    text += " " + launch.configFlag + " " + launch.configFile;
+  for (const LaunchArgument &argument : launch.arguments)
+    text += lineBreak + argumentText(argument);
+  return text + "\n";
+}
+
+std::string comment(const std::vector<std::string> &lines) {
+  std::string text;
+  for (const std::string &line : lines)
+    text += "# " + line + "\n";
+  return text;
+}
+
+Json valueJson(const SettingValue &value) {
+  return std::visit([](const auto &held) { return Json(held); }, value);
+}
+
+} // namespace
+
+Json configJson(const Launch &launch) {
+  Json root = Json::object();
+  for (const LaunchSetting &setting : launch.config) {
+    Json *table = &root;
+    size_t begin = 0;
+    for (size_t dot; (dot = setting.key.find('.', begin)) != std::string::npos;
+         begin = dot + 1)
+      table = &(*table)[setting.key.substr(begin, dot - begin)];
+    (*table)[setting.key.substr(begin)] = valueJson(setting.value);
+  }
+  return root;
+}
+
+std::string launchScript(const Launch &launch,
+                         const std::vector<std::string> &about) {
+  std::string text = "#!/bin/sh\n" + comment(about);
+  for (const LaunchArgument &variable : launch.environment)
+    text += "export " + variable.flag + "=" + quoted(variable.value) + "\n";
+  if (!launch.config.empty())
+    text += "cat > " + launch.configFile + " <<'END'\n" +
+            configJson(launch).dump(2) + "\nEND\n";
+  // What is left to say is said behind the script's name.
+  Launch open = launch;
+  open.arguments.push_back({"\"$@\"", ""});
+  return text + commandText(open, "exec ", " \\\n  ");
+}
+
+std::string launchToml(const Launch &launch,
+                       const std::vector<std::string> &about) {
+  std::string text = comment(about) + "#\n" + commandText(launch, "#   ", " ");
+  std::string table;
+  for (const LaunchSetting &setting : launch.config) {
+    const size_t dot = setting.key.rfind('.');
+    if (const std::string of = setting.key.substr(0, dot); of != table) {
+      table = of;
+      text += "\n[" + table + "]\n";
+    }
+    // Values of TOML that are numbers, truths, texts and lists are JSON, too.
+    text += setting.key.substr(dot + 1) + " = " +
+            valueJson(setting.value).dump() + "\n";
+  }
+  return text;
+}
+
+Json launchJson(const Launch &launch) {
+  const auto command = [](const std::vector<LaunchArgument> &arguments) {
+    Json list = Json::array();
+    for (const LaunchArgument &argument : arguments) {
+      list.push_back(argument.flag);
+      if (!argument.value.empty())
+        list.push_back(argument.value);
+    }
+    return list;
+  };
+  Json environment = Json::object();
+  for (const LaunchArgument &variable : launch.environment)
+    environment[variable.flag] = variable.value;
+  return {{"environment", environment},
+          {"torchrun", command(launch.torchrun)},
+          {"program", command(launch.program)},
+          {"arguments", command(launch.arguments)},
+          {"config_file", launch.configFile},
+          {"config", configJson(launch)},
+          {"notes", launch.notes}};
+}
+
+} // namespace shardwright::tools
