@@ -119,8 +119,11 @@ std::vector<std::string> whyNotLoaded(const NamedPlan &left,
     for (const Violation &violation : checkPlan(
              one->program, one->plan, ModelCheck::NameOnly, Framework::Native))
       why.push_back(one->name + ": " + violation.message);
-  // What a checkpoint has to agree on with the run (runtime/README.md).
-  constexpr const char *fixed[] = {"sequence", "global batch", "master"};
+  constexpr const char *fixed[] = {
+#define CHECKPOINT_NUMBER(FIELD, NAME) NAME,
+#define CHECKPOINT_TYPE(FIELD, NAME) NAME,
+#include "runtime/src/train/CheckpointFacts.def"
+  };
   const std::vector<PlanField> a = fieldsOf(left.plan),
                                b = fieldsOf(right.plan);
   for (size_t i = 0; i < a.size(); ++i)

@@ -13,7 +13,9 @@ constexpr const char *dataKey = "data";
 FileTensors stateOf(const sw_rt_program &program, const Mesh &mesh) {
   std::vector<TensorSet> sets;
   for (const char *prefix : statePrefixes)
-    sets.push_back({prefix, static_cast<sw_rt_dtype>(program.master_dtype)});
+#define CHECKPOINT_TYPE(FIELD, NAME)                                           \
+  sets.push_back({prefix, static_cast<sw_rt_dtype>(program.FIELD)});
+#include "runtime/src/train/CheckpointFacts.def"
   return tensorsOf(program, mesh, sets);
 }
 
@@ -29,12 +31,13 @@ std::map<std::string, std::string> factsOf(const sw_rt_program &program,
                                            const Options &options,
                                            const TokenFile &data,
                                            int64_t step) {
-  return {{"format", format},
-          {"step", std::to_string(step)},
-          {"seed", std::to_string(options.seed)},
-          {"global_batch", std::to_string(program.global_batch)},
-          {"sequence", std::to_string(program.sequence)},
-          {dataKey, data.getFingerprint()}};
+  return {
+#define CHECKPOINT_NUMBER(FIELD, NAME) {#FIELD, std::to_string(program.FIELD)},
+#include "runtime/src/train/CheckpointFacts.def"
+      {"format", format},
+      {"step", std::to_string(step)},
+      {"seed", std::to_string(options.seed)},
+      {dataKey, data.getFingerprint()}};
 }
 
 } // namespace
