@@ -60,8 +60,7 @@ bool parseRecompute(const std::string &text, Recompute &recompute,
   full.clear();
   recompute = Recompute::Full;
   if (text.rfind("full:", 0) == 0)
-    return parseStages(text.substr(5), full) &&
-           (full.size() > 1 || full.front() > 0);
+    return parseStages(text.substr(5), full);
   for (Recompute policy : {Recompute::None, Recompute::Selective, Recompute::Full})
     if (text == name(policy)) {
       recompute = policy;
