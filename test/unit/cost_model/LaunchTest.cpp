@@ -254,7 +254,8 @@ TEST_CASE("every field of a plan changes what its framework is told") {
          split(p, {3, 4, 3, 2});
        },
        {megatron}},
-      {"recompute", base, evenly(2, Recompute::Selective), {megatron, titan, speed}},
+      {"recompute", base, evenly(2, Recompute::Selective),
+       {megatron, titan, speed}},
       {"recompute", base, evenly(2, Recompute::Full), {megatron, titan, speed}},
       {"recompute", base, evenly(2, Recompute::Full, 2), {megatron, titan}},
       {"recompute", alone, evenly(1, Recompute::Full, 5), {megatron, speed}},
@@ -318,6 +319,116 @@ TEST_CASE("every field of a plan changes what its framework is told") {
           (narrow == Narrow::Fp4Block ? "e2m1" : "-"));
     CHECK((setting(launchOf(titan, program, plan), "model.converters") !=
            nullptr) == (narrow == Narrow::Fp8));
+  }
+}
+
+TEST_CASE("fields are said in the words of Megatron-LM and DeepSpeed") {
+  const Program program = twelveLayers();
+  Plan plan = planFor(program, 2, 8, 2, true, 1, 1, 8);
+  plan.cp = 2;
+  plan.cpKind = CpKind::AllGather;
+  plan.zeroRanks = 2; // of 8: four copies
+  plan.order = MeshOrder::DpPp;
+  plan.offloadOptimizer = true;
+  plan.dtypes.grad = plan.dtypes.reduce = DType::BF16;
+  plan.schedule = ScheduleKind::Interleaved;
+  plan.chunks = 2;
+  plan.group = 4;
+  split(plan, {3, 3, 3, 3}, 1);
+  setMesh(plan);
+  const Launch megatron = launchOf(Framework::MegatronCore, program, plan);
+  const std::map<std::string, std::string> wanted = {
+      {"--context-parallel-size", "2"},
+      {"--cp-comm-type", "all_gather"},
+      {"--num-distributed-optimizer-instances", "4"},
+      {"--use-tp-pp-dp-mapping", ""},
+      {"--optimizer-cpu-offload", ""},
+      {"--optimizer-offload-fraction", "1.0"},
+      {"--use-precision-aware-optimizer", ""},
+      {"--grad-reduce-in-bf16", ""},
+      {"--accumulate-allreduce-grads-in-fp32", "-"},
+      {"--num-virtual-stages-per-pipeline-rank", "2"},
+      {"--microbatch-group-size-per-virtual-pipeline-stage", "4"},
+      {"--recompute-granularity", "full"},
+      {"--recompute-method", "block"},
+      {"--recompute-num-layers", "1"},
+      {"--recompute-modules", "-"},
+      {"--sequence-parallel", ""},
+      {"--seq-length", "64"},
+      {"--make-vocab-size-divisible-by", "128"}};
+  for (const auto &[flag, value] : wanted) {
+    CAPTURE(flag);
+    CHECK(said(megatron, flag) == value);
+  }
+  CHECK(megatron.environment ==
+        std::vector<LaunchArgument>{{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}});
+  Plan other = planFor(program, 1, 4, 1, false, 1, 1, 8, Recompute::Selective);
+  other.offloadActivations = true;
+  other.dtypes.products = Narrow::Mxfp8;
+  const Launch selective = launchOf(Framework::MegatronCore, program, other);
+  CHECK(said(selective, "--recompute-granularity") == "selective");
+  CHECK(said(selective, "--recompute-modules") == "core_attn");
+  CHECK(said(selective, "--cpu-offloading-num-layers") == "11"); // of 12
+  CHECK(said(selective, "--fp8-format") == "e4m3");
+  CHECK(selective.environment.empty());
+
+  Plan parts = planFor(program, 1, 8, 1, false, 3, 1, 8, Recompute::Full);
+  parts.cp = 2;
+  parts.cpKind = CpKind::AllToAll;
+  parts.zeroRanks = 2; // and over cp
+  parts.offloadOptimizer = parts.offloadActivations = true;
+  parts.dtypes.grad = parts.dtypes.reduce = DType::BF16;
+  setMesh(parts);
+  const Launch speed = launchOf(Framework::DeepSpeed, program, parts);
+  CHECK(said(speed, "--ds-sequence-parallel-size") == "2");
+  CHECK(said(speed, "--no-pipeline-parallel") == "");
+  CHECK(said(speed, "--cpu-optimizer") == "");
+  CHECK(said(speed, "--checkpoint-in-cpu") == "");
+  CHECK(said(speed, "--deepspeed-activation-checkpointing") == "");
+  CHECK(said(speed, "--recompute-method") == "uniform");
+  CHECK(said(speed, "--deepspeed_config") == speed.configFile);
+  CHECK(settingNumber(speed, "zero_optimization.mics_shard_size") == 4);
+  CHECK(settingText(speed, "zero_optimization.offload_optimizer.device") ==
+        "cpu");
+  CHECK(settingText(speed, "data_types.grad_accum_dtype") == "bf16");
+  CHECK(settingText(speed, "communication_data_type") == "bf16");
+  CHECK(settingText(speed, "seq_parallel_communication_data_type") == "bf16");
+}
+
+TEST_CASE("fields are said in the words of torchtitan") {
+  const Program program = twelveLayers();
+  Plan plan = planFor(program, 1, 8, 2, true, 2, 3, 4, Recompute::Selective);
+  plan.cp = 2;
+  plan.cpKind = CpKind::P2P;
+  plan.zeroRanks = 2;
+  setMesh(plan);
+  const Launch flat = launchOf(Framework::TorchTitan, program, plan);
+  CHECK(settingNumber(flat, "parallelism.data_parallel_replicate_degree") == 4);
+  CHECK(settingNumber(flat, "parallelism.data_parallel_shard_degree") == 2);
+  CHECK(settingText(flat, "parallelism.fsdp_reshard_after_forward") == "never");
+  CHECK(settingText(flat, "parallelism.context_parallel_rotate_method") ==
+        "alltoall");
+  CHECK(settingText(flat, "activation_checkpoint.mode") == "selective");
+  CHECK(settingText(flat, "activation_checkpoint.selective_ac_option") == "2");
+  CHECK(settingText(flat, "training.mixed_precision_param") == "bfloat16");
+  CHECK(settingText(flat, "parallelism.pipeline_parallel_schedule") == "-");
+  const std::pair<ScheduleKind, const char *> words[] = {
+      {ScheduleKind::GPipe, "GPipe"},
+      {ScheduleKind::OneFOneB, "1F1B"},
+      {ScheduleKind::Interleaved, "Interleaved1F1B"},
+      {ScheduleKind::ZbV, "ZBVZeroBubble"},
+      {ScheduleKind::DualPipeV, "DualPipeV"}};
+  for (const auto &[kind, word] : words) {
+    Plan piped = planFor(program, 2, 4, 2, true, 1, 1, 8);
+    piped.schedule = kind;
+    piped.chunks = chunksOf(kind).least;
+    piped.stages = evenStages(program, stageCount(piped), Recompute::Full, 2);
+    const Launch of = launchOf(Framework::TorchTitan, program, piped);
+    CHECK(settingText(of, "parallelism.pipeline_parallel_schedule") == word);
+    // Two of six layers of a stage: every third.
+    if (piped.chunks == 1)
+      CHECK(settingText(of, "activation_checkpoint.selective_ac_option") ==
+            "3");
   }
 }
 
