@@ -117,4 +117,10 @@ std::string groupedText(int64_t count) {
   return digits;
 }
 
+std::string plural(int64_t count, const std::string &noun) {
+  if (count == 1)
+    return noun;
+  return noun + (noun.back() == 'h' ? "es" : "s");
+}
+
 } // namespace shardwright::cost

@@ -33,6 +33,8 @@ std::string siText(double value);
 std::string percentText(double fraction);  ///< "43.2 %"
 /// 1234567 -> "1,234,567".
 std::string groupedText(int64_t count);
+/// Of `count` of them: "plan", "plans"; "mesh", "meshes".
+std::string plural(int64_t count, const std::string &noun);
 
 } // namespace shardwright::cost
 

@@ -1,5 +1,6 @@
 //===- Compiled.cpp - What of a plan is compiled yet ----------------------===//
 #include "cost_model/rules/Compiled.h"
+#include "cost_model/base/Format.h"
 #include "cost_model/rules/RuleCheck.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ std::vector<NotCompiled> notCompiled(const Plan &plan) {
     all.push_back({"/batch/global",
                    "more than " + std::to_string(most) +
                        " microbatches a step on " + std::to_string(plan.pp) +
-                       " stages (these are " +
+                       plural(plan.pp, " stage") + " (these are " +
                        std::to_string(plan.microbatches()) + ")"});
   if (!among(facts.zero, plan.zero) || plan.zeroRanks > 0)
     all.push_back({"/parallel/zero",

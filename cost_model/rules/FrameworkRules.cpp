@@ -1,4 +1,5 @@
 //===- FrameworkRules.cpp - What not every framework runs -----------------===//
+#include "cost_model/base/Format.h"
 #include "cost_model/rules/RuleCheck.h"
 
 #include <algorithm>
@@ -66,17 +67,18 @@ void checkFrameworkGroups(RuleCheck &check) {
   const int64_t even = evenGroup(plan.pp, plan.microbatches());
   if (group == even)
     return;
-  const std::string rounds = std::to_string(plan.microbatches() / plan.pp);
+  const int64_t rounds = plan.microbatches() / plan.pp;
   const std::string under = " under " + std::string(name(check.framework));
   if (even > 0)
     check.fail("expected the " + std::to_string(plan.microbatches()) +
-                   " microbatches in " + rounds + " equal groups" + under +
+                   " microbatches in " + std::to_string(rounds) +
+                   plural(rounds, " equal group") + under +
                    ", but got microbatch_group = " + std::to_string(group),
                {"microbatch_group = " + std::to_string(even)});
   else
     check.fail("expected the number of microbatches to be a multiple of " +
-                   rounds + ", its groups of pp or more," + under +
-                   ", but got " + std::to_string(plan.microbatches()));
+                   std::to_string(rounds) + ", its groups of pp or more," +
+                   under + ", but got " + std::to_string(plan.microbatches()));
 }
 
 void checkFrameworkContext(RuleCheck &check) {
@@ -171,7 +173,7 @@ void checkFrameworkRecompute(RuleCheck &check) {
   if (full.empty())
     return;
   const int64_t most = *std::max_element(full.begin(), full.end());
-  if (selects && most > 0)
+  if (selects && most > 0) {
     check.fail("expected all layers that recompute to do so in full, or all "
                "selectively, under " + std::string(name(check.framework)) +
                    ", but got both",

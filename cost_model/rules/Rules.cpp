@@ -1,4 +1,5 @@
 #include "cost_model/rules/Rules.h"
+#include "cost_model/base/Format.h"
 #include "cost_model/program/ModelDigest.h"
 #include "cost_model/rules/RuleCheck.h"
 
@@ -198,14 +199,14 @@ void checkStageCount(Check &check) {
     check.fail("expected one stage for each chunk of a pipeline rank (pp = " +
                    std::to_string(plan.pp) + ", chunks = " +
                    std::to_string(plan.chunks) + "), but got " +
-                   std::to_string(found) + " stages",
+                   std::to_string(found) + plural(found, " stage"),
                tooMany ? std::vector<std::string>{}
                        : std::vector<std::string>{
                              std::to_string(stageCount(plan))});
   else
     check.fail("expected one stage per pipeline rank (pp = " +
                    std::to_string(plan.pp) + "), but got " +
-                   std::to_string(found) + " stages",
+                   std::to_string(found) + plural(found, " stage"),
                {std::to_string(plan.pp)});
 }
 
@@ -375,8 +376,10 @@ void checkStageNotEmpty(Check &check) {
     legal.push_back("chunks = " + std::to_string(least) +
                     (most > least ? ".." + std::to_string(most) : ""));
   check.fail("expected every stage to hold a layer (" +
-                 std::to_string(check.program.layers) + " layers, " +
-                 std::to_string(stages) + " stages), but got none on stage" +
+                 std::to_string(check.program.layers) +
+                 plural(check.program.layers, " layer") + ", " +
+                 std::to_string(stages) + plural(stages, " stage") +
+                 "), but got none on stage" +
                  (empty.size() > 1 ? "s " : " ") + list,
              std::move(legal));
 }

@@ -1,4 +1,5 @@
 //===- MeasuredJson.cpp - Measured kernels and collectives ----------------===//
+#include "cost_model/base/Format.h"
 #include "cost_model/base/JsonReader.h"
 #include "cost_model/hardware/Collective.h"
 #include "cost_model/hardware/Kernel.h"
@@ -258,7 +259,7 @@ bool compareCollectives(std::string_view text, std::string_view file,
                       nodes = object.integer("nodes", 1);
         const double bytes = object.number("bytes");
         outcome.measuredSeconds = object.number("time_us") * 1e-6;
-        outcome.shape = std::to_string(ranks) + " ranks, " +
+        outcome.shape = std::to_string(ranks) + plural(ranks, " rank") + ", " +
                         std::to_string(static_cast<int64_t>(bytes)) + " B";
         const Hardware *shipped = clusters.find(gpu);
         Collective collective = Collective::AllReduce;

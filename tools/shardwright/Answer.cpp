@@ -115,15 +115,17 @@ std::string numbers(const std::vector<int64_t> &values) {
   return text;
 }
 
-/// What a search that was stopped left.
+/// "3 plans are": what a search that was stopped left.
 std::string leftText(const SearchCounters &counters) {
   std::string text;
   if (counters.open > 0 || counters.uncounted == 0)
-    text = groupedText(counters.open) + " plans";
+    text = groupedText(counters.open) + plural(counters.open, " plan");
   if (counters.uncounted > 0)
     text += (text.empty() ? "" : " and ") + std::string("those of ") +
-            groupedText(counters.uncounted) + " meshes, which nobody counted,";
-  return text;
+            groupedText(counters.uncounted) +
+            plural(counters.uncounted, " mesh") + ", which nobody counted,";
+  const bool isOne = counters.open == 1 && counters.uncounted == 0;
+  return text + (isOne ? " is" : " are");
 }
 
 /// How far the answer of a search that was stopped may be from the best.
@@ -226,7 +228,7 @@ private:
     return found.result.useful > 0 ||
            refuse(failure, Diag::no_plan_fits,
                   "failures leave " + std::to_string(hardware.ranks()) +
-                      " GPUs no time to train: " +
+                      plural(hardware.ranks(), " GPU") + " no time to train: " +
                       countText(found.result.failuresPerDay) +
                       " a day; more storage, faster restarts or fewer GPUs");
   }
@@ -404,7 +406,8 @@ bool answer(Question &question, const QuestionFlags &flags,
   if (flags.globalBatch == 0 && answer.sizes.size() == 1)
     note("--global-batch is not given: " +
              std::to_string(answer.sizes[0].options.globalBatch) +
-             " sequences a step",
+             plural(answer.sizes[0].options.globalBatch, " sequence") +
+             " a step",
          streams.err);
 
   Choice choice;
@@ -441,12 +444,14 @@ bool answer(Question &question, const QuestionFlags &flags,
     MoreGpus(question, answer, common.stop).run();
   std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   const SearchCounters &counters = answer.result.counters;
-  const std::string time = " in " + secondsText(Seconds(took.count()));
+  const std::string considered = groupedText(counters.considered) +
+                                 plural(counters.considered, " plan") + " in " +
+                                 secondsText(Seconds(took.count()));
   note(counters.proven
-           ? "searched " + groupedText(counters.considered) + " plans" + time
+           ? "searched " + considered
            : "looked at " + groupedText(counters.considered - counters.open) +
-                 " of " + groupedText(counters.considered) + " plans" + time +
-                 "; " + leftText(counters) + " are still open",
+                 " of " + considered + "; " + leftText(counters) +
+                 " still open",
        streams.err);
   return true;
 }

@@ -219,10 +219,13 @@ bool readOther(const ExplainOptions &options, const Question &question,
     return true;
   return refuse(failure, Diag::flag_value,
                 "--against " + options.against + ": expected a plan for " +
-                    std::to_string(plan.ranks()) + " GPUs and " +
-                    std::to_string(plan.globalBatch) + " sequences of " +
+                    std::to_string(plan.ranks()) +
+                    plural(plan.ranks(), " GPU") + " and " +
+                    std::to_string(plan.globalBatch) +
+                    plural(plan.globalBatch, " sequence") + " of " +
                     std::to_string(plan.sequence) + ", but got one for " +
-                    std::to_string(other.ranks()) + " GPUs and " +
+                    std::to_string(other.ranks()) +
+                    plural(other.ranks(), " GPU") + " and " +
                     std::to_string(other.globalBatch) + " of " +
                     std::to_string(other.sequence) +
                     "; `shardwright diff` compares others");

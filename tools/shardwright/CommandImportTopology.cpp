@@ -96,8 +96,9 @@ std::string namesOf(const Node &node, const std::vector<size_t> &nics) {
 }
 
 /// "1 NIC", "2 NICs"
-std::string countOf(size_t count, const std::string &what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+std::string countOf(size_t count, const std::string &noun) {
+  return std::to_string(count) + " " +
+         plural(static_cast<int64_t>(count), noun);
 }
 
 std::string nvlinkText(const Findings &found) {
@@ -106,7 +107,8 @@ std::string nvlinkText(const Findings &found) {
     return text + " (the file lists PCI devices alone)";
   if (found.shape == NvlinkShape::None)
     return text;
-  text += ", " + std::to_string(found.leastLinks()) + " links a GPU";
+  text += ", " + std::to_string(found.leastLinks()) +
+          plural(found.leastLinks(), " link") + " a GPU";
   if (found.domains.size() > 1) {
     text += "; domains:";
     for (const std::vector<size_t> &domain : found.domains)

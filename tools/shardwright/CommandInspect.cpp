@@ -196,7 +196,7 @@ void printInspect(const Program &program, std::ostream &out) {
               ? " (" + groupedText(activeParameterCount(program)) + " active)"
               : "")
       << ", "
-      << program.layers << " layers\n"
+      << program.layers << plural(program.layers, " layer") << "\n"
       << "hidden " << program.hidden << ", ffn " << ffnText(program)
       << ", heads "
       << program.heads << " (" << program.kvHeads << " key/value) x "

@@ -168,7 +168,8 @@ void printAnswer(const Question &question, const SearchAnswer &found,
         << (found.objective == Objective::Time ? "tokens a second"
                                                : name(found.objective))
         << "\n";
-  out << groupedText(counters.considered) << " legal plans considered: "
+  out << groupedText(counters.considered)
+      << plural(counters.considered, " legal plan") << " considered: "
       << groupedText(counters.evaluated) << " priced, "
       << groupedText(counters.pruned) << " pruned by a bound on their time, "
       << groupedText(counters.unfit)
@@ -179,7 +180,7 @@ void printAnswer(const Question &question, const SearchAnswer &found,
     out << ", " << groupedText(counters.open) << " not looked at";
   if (counters.uncounted > 0)
     out << ", and " << groupedText(counters.uncounted)
-        << " meshes whose plans nobody counted";
+        << plural(counters.uncounted, " mesh") << " whose plans nobody counted";
   out << "; "
       << groupedText(counters.illegal) << " more break a rule\n";
   printBasis(question,
@@ -267,7 +268,7 @@ ExitCode runPlan(const PlanOptions &options, Streams streams) {
                                .least;
       full > layers)
     warn("recompute = full:" + std::to_string(full) + " is full: the model has " +
-             std::to_string(layers) + " layers",
+             std::to_string(layers) + plural(layers, " layer"),
          streams.err);
   noteGroups(found, streams.err);
   const RankedPlan &best = found.result.plans.front();

@@ -86,7 +86,7 @@ void warnOfRecompute(const std::string &text, const std::vector<int64_t> &layers
   if (full.size() == 1) {
     if (full.front() > most)
       warn("--recompute " + text + " is full: no stage has more than " +
-               std::to_string(most) + " layers",
+               std::to_string(most) + plural(most, " layer"),
            err);
     return;
   }
@@ -102,7 +102,7 @@ void warnOfRecompute(const std::string &text, const std::vector<int64_t> &layers
                 (end - i == 1 ? " " + std::to_string(i) + " has "
                               : "s " + std::to_string(i) + "-" +
                                     std::to_string(end - 1) + " have ") +
-                std::to_string(layers[i]) + " layers";
+                std::to_string(layers[i]) + plural(layers[i], " layer");
     i = end;
   }
   if (!stages.empty())
@@ -139,7 +139,9 @@ void warnOfPlan(const PredictOptions &options, const Question &question,
              " holds, which is more: ask with --zero " + std::to_string(run),
          err);
   if (plan.pp > 1 && plan.microbatches() < plan.pp)
-    warn(std::to_string(plan.microbatches()) + " microbatches do not fill " +
+    warn(std::to_string(plan.microbatches()) +
+             plural(plan.microbatches(), " microbatch") +
+             (plan.microbatches() == 1 ? " does" : " do") + " not fill " +
              std::to_string(plan.pp) + " stages: a global batch of " +
              std::to_string(plan.dp * plan.microBatch * plan.pp) +
              " would",
@@ -172,7 +174,7 @@ bool choosePlan(const PredictOptions &options, Question &question, Plan &plan,
       return false;
     if (options.question.globalBatch == 0)
       note("--global-batch is not given: " + std::to_string(plan.globalBatch) +
-               " sequences a step",
+               plural(plan.globalBatch, " sequence") + " a step",
            streams.err);
   }
   return sizeQuestion(question, plan.ranks(), failure) &&

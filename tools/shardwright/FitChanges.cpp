@@ -134,7 +134,7 @@ private:
     return "recompute " +
            (*low < *high ? std::to_string(*low) + " to " : std::string()) +
            std::to_string(*high) + " of the " + std::to_string(most) +
-           " layers of a stage in full";
+           plural(most, " layer") + " of a stage in full";
   }
 
   void recompute() {
@@ -166,7 +166,8 @@ private:
         continue;
       const size_t before = found.size();
       if (attempt("recompute " + std::to_string(count) + " of the " +
-                      std::to_string(most) + " layers of a stage in full",
+                      std::to_string(most) + plural(most, " layer") +
+                      " of a stage in full",
                   changed, hardware, !first))
         break;
       first = first && found.size() == before;
@@ -485,7 +486,8 @@ private:
     for (int64_t count = 1; count <= most && !fits; ++count) {
       std::string all = what;
       all += " + recompute ";
-      all += std::to_string(count) + " of " + std::to_string(most) + " layers";
+      all += std::to_string(count) + " of " + std::to_string(most) +
+             plural(most, " layer");
       fits = attempt(all, recomputing(program, changed, Recompute::Full, count),
                      hardware, true);
     }

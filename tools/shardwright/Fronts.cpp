@@ -106,11 +106,12 @@ std::string frontText(const Question &question, const SearchAnswer &answer,
                groupedText(plan.ranked.plan.globalBatch),
                planText(question.model.program, plan.ranked.plan)});
   }
+  const auto count = static_cast<int64_t>(plans.size());
   return "front of " + std::string(name(asked.first)) + " and " +
          std::string(name(asked.second)) + ": " +
-         groupedText(static_cast<int64_t>(plans.size())) +
+         groupedText(count) +
          (asked.front.proven
-              ? " plans that no other beats in both"
+              ? plural(count, " plan") + " that no other beats in both"
               : " found; stopped before it was complete") +
          "\n" + table.text() +
          "each is the best below a limit of its own, which decides what "

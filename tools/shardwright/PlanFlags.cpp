@@ -1,6 +1,7 @@
 #include "tools/shardwright/PlanFlags.h"
 
 #include "compiler/Import/HfConfig.h"
+#include "cost_model/base/Format.h"
 #include "cost_model/base/Sha256.h"
 #include "cost_model/plan/PlanJson.h"
 #include "cost_model/rules/Framework.h"
@@ -146,16 +147,16 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   if (flags.dp == 0 && !filled)
     complain((candidate.cp > 1 ? "expected tp * pp * cp to divide the "
                                : "expected tp * pp to divide the ") +
-                 std::to_string(gpus) + " GPUs, but got " + product + " = " +
-                 std::to_string(model),
+                 std::to_string(gpus) + plural(gpus, " GPU") + ", but got " +
+                 product + " = " + std::to_string(model),
              Diag::degrees_fill_devices);
   if (flags.dp == 0)
     candidate.dp = std::max<int64_t>(gpus / model, 1);
   else if (!filled)
     complain((candidate.cp > 1 ? "expected tp * pp * cp * dp to equal the "
                                : "expected tp * pp * dp to equal the ") +
-                 std::to_string(gpus) + " GPUs, but got " + product + " x " +
-                 std::to_string(flags.dp) + " DP",
+                 std::to_string(gpus) + plural(gpus, " GPU") + ", but got " +
+                 product + " x " + std::to_string(flags.dp) + " DP",
              Diag::degrees_fill_devices);
   if (flags.zeroRanks != candidate.dp) // all of them is no group
     candidate.zeroRanks = flags.zeroRanks;
@@ -179,7 +180,8 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
   else if (!candidate.full.empty() &&
            candidate.full.size() != static_cast<size_t>(stages))
     complain("--recompute " + flags.recompute + ": expected one number for "
-             "each of the " + std::to_string(stages) + " stages, but got " +
+             "each of the " + std::to_string(stages) +
+             plural(stages, " stage") + ", but got " +
              std::to_string(candidate.full.size()));
   std::vector<int64_t> layers;
   if (!flags.layers.empty()) {
@@ -188,18 +190,21 @@ bool planFromFlags(const PlanFlags &flags, const Program &program,
                ": expected numbers joined by commas, such as 8,8,8,6 or 8x3,6");
     else if (static_cast<int64_t>(layers.size()) != stages)
       complain("--layers " + flags.layers + ": expected one number for each of "
-               "the " + std::to_string(stages) + " stages, but got " +
+               "the " + std::to_string(stages) + plural(stages, " stage") +
+               ", but got " +
                std::to_string(layers.size()));
     else if (const int64_t most = *std::max_element(layers.begin(), layers.end());
              most > program.layers) // sums of larger ones overflow
       complain("--layers " + flags.layers + ": expected the sum to be the " +
-               std::to_string(program.layers) + " layers of the model, but got " +
+               std::to_string(program.layers) +
+               plural(program.layers, " layer") + " of the model, but got " +
                std::to_string(most) + " on one stage");
     else if (int64_t sum = std::accumulate(layers.begin(), layers.end(),
                                            int64_t(0));
              sum != program.layers)
       complain("--layers " + flags.layers + ": expected the sum to be the " +
-               std::to_string(program.layers) + " layers of the model, but got " +
+               std::to_string(program.layers) +
+               plural(program.layers, " layer") + " of the model, but got " +
                std::to_string(sum));
   }
   if (chunks > program.layers + 2)

@@ -396,7 +396,7 @@ Failure whyNothing(const Question &question, const SearchAnswer &answer) {
       answer.constraints.empty() ? "" : " under " + answer.constraints;
   if (Family(answer.options).meshes().empty()) {
     refuse(failure, Diag::no_mesh,
-           "no mesh of " + std::to_string(gpus) + " GPUs " +
+           "no mesh of " + std::to_string(gpus) + plural(gpus, " GPU") + " " +
                (answer.constraints.empty() ? "is possible"
                                            : "obeys " + answer.constraints) +
                ": tp * pp * dp * cp must be " + std::to_string(gpus) +
@@ -416,7 +416,7 @@ Failure whyNothing(const Question &question, const SearchAnswer &answer) {
       refuse(failure, Diag::no_mesh, cause);
     if (failure.messages.empty())
       refuse(failure, Diag::no_mesh,
-             "no plan of " + std::to_string(gpus) + " GPUs " +
+             "no plan of " + std::to_string(gpus) + plural(gpus, " GPU") + " " +
                  (answer.constraints.empty()
                       ? "is possible"
                       : "obeys " + answer.constraints +

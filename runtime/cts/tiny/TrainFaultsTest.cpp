@@ -211,6 +211,8 @@ TEST_CASE("refusals have one message and an exit code") {
   refuse(two + data() + " --ranks 3", 5, "run_ranks",
          "expected --ranks to equal the plan's 2 ranks (pp=1 x dp=2 x tp=1), "
          "but got 3");
+  refuse(tiny + " dp=1" + data() + " --ranks 2", 5, "run_ranks",
+         "the plan's 1 rank (pp=1 x dp=1 x tp=1), but got 2");
   refuse(two, 5, "run_flag", "expected --data FILE with at least 8 tokens");
   refuse(two + data() + " --stepz 3", 5, "run_flag",
          "expected a flag that --help lists, but got '--stepz'");

@@ -112,7 +112,8 @@ Refusal checkRanks(const Mesh &mesh, const Options &options, Backend backend,
                 (backend == Backend::Mpi       ? "mpirun -n"
                  : backend == Backend::Sockets ? "the launcher's processes"
                                                : "--ranks") +
-                " to equal the plan's " + std::to_string(wanted) + " ranks (" +
+                " to equal the plan's " + std::to_string(wanted) +
+                (wanted == 1 ? " rank (" : " ranks (") +
                 mesh.text() + "), but got " + std::to_string(got)};
   if (options.dryRun && options.rank >= wanted)
     return {Diag::run_ranks, "expected --rank to be below " +

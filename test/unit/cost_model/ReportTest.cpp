@@ -22,6 +22,9 @@ TEST_CASE("quantities are shown with units") {
   CHECK(groupedText(999) == "999");
   CHECK(groupedText(1000) == "1,000");
   CHECK(groupedText(-1234567) == "-1,234,567");
+  CHECK(plural(0, "plan") == "plans");
+  CHECK(plural(1, " mesh") == " mesh");
+  CHECK(plural(2, " mesh") == " meshes");
   CHECK(percentText(0.4321) == "43.2 %");
 }
 
