@@ -264,22 +264,23 @@ private:
     int64_t first = 0, last = 0, interior = 0;
   };
   SplitBox box(const Site &site, const Candidate &c, double atMost) const;
-  // Where ranks run several stages (StageChunks.cpp).
+  // Where ranks run several stages: what they hold (StageChunkMemory.cpp), ...
   const std::vector<RankSlots> &slotsOfRanks(const Candidate &c);
+  const std::vector<double> &inFlight(const Site &site, const Candidate &c,
+                                      int64_t rank,
+                                      const StageStarts &starts) const;
   double rankBytes(const Site &site, const Candidate &c, int64_t rank) const;
-  double leastRecomputed(const Site &site, const Candidate &c, int64_t rank,
-                         const StageStarts &starts) const;
+  static double leastSaved(const Candidate &c, const Layer &layer,
+                           double flying, double least);
+  int64_t fullOfRank(const Site &site, const Candidate &c, int64_t rank,
+                     const StageStarts &starts) const;
+  bool chunksFit(const Site &site, const Candidate &c, double limit) const;
+  bool chunkedSplitsFit(const Site &site, const Candidate &c,
+                        double limit) const;
   double layersOf(size_t k, const StageStarts &starts, int64_t stage) const;
+  // ... and the time that they take (StageChunkTimes.cpp).
   void setSums(Site &site, const Candidate &c) const;
-  template <typename Of>
-  double rankSum(const Site &site, const Candidate &c,
-                 const StageStarts &starts, int64_t rank, Of of) const;
-  double rankTime(const Site &site, const Candidate &c,
-                  const StageStarts &starts, int64_t rank, double enough) const;
   double restTime(const Site &site, const Candidate &c) const;
-  double meanTime(const Site &site, const Candidate &c) const;
-  double endsTime(const Site &site, const Candidate &c, int64_t first,
-                  int64_t last) const;
   /// Layers of a stage that recompute by what is asked of it.
   int64_t askedFull(const Site &site, const Candidate &c, int64_t stage,
                     int64_t count) const;
@@ -287,6 +288,20 @@ private:
   template <typename Of>
   double chunkSum(const Site &site, const Candidate &c,
                   const StageStarts &starts, int64_t stage, Of of) const;
+  template <typename Of>
+  double rankSum(const Site &site, const Candidate &c,
+                 const StageStarts &starts, int64_t rank, Of of) const;
+  double leastRecomputed(const Site &site, const Candidate &c, int64_t rank,
+                         const StageStarts &starts) const;
+  double rankTime(const Site &site, const Candidate &c,
+                  const StageStarts &starts, int64_t rank, double enough) const;
+  double chunkedTime(const Site &site, const Candidate &c,
+                     double enough) const;
+  double endsTime(const Site &site, const Candidate &c, int64_t first,
+                  int64_t last) const;
+  double meanTime(const Site &site, const Candidate &c) const;
+  double chunkedSplitTime(const Site &site, const Candidate &c,
+                          double enough) const;
   /// What recomputation adds to the time of a layer.
   static double more(const Layer &layer) {
     return std::max(0.0, layer.policy.all() - layer.plain.all());
@@ -294,18 +309,6 @@ private:
   bool hidesReduce(const Candidate &c) const {
     return profile.overlapGradientReduce || c.zero >= 2;
   }
-  static double leastSaved(const Candidate &c, const Layer &layer,
-                           double flying, double least);
-  const std::vector<double> &inFlight(const Site &site, const Candidate &c,
-                                      int64_t rank,
-                                      const StageStarts &starts) const;
-  bool chunksFit(const Site &site, const Candidate &c, double limit) const;
-  bool chunkedSplitsFit(const Site &site, const Candidate &c,
-                        double limit) const;
-  double chunkedTime(const Site &site, const Candidate &c,
-                     double atMost) const;
-  double chunkedSplitTime(const Site &site, const Candidate &c,
-                          double enough) const;
   double slots(const Candidate &c, int64_t stage) const;
 
   const Program &program;
