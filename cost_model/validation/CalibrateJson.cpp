@@ -171,8 +171,9 @@ private:
                        " rows of its device, " + like.device.name;
     for (const CalibratedFigure &figure : result.figures)
       text += "; " + figure.pointer + " has " + std::to_string(figure.rows);
-    return text + "; " + std::to_string(result.otherRows) +
-           " rows are of other devices, or of nothing that a figure decides";
+    return text + "; rows of other devices, or of nothing that a figure "
+                  "decides: " +
+           std::to_string(result.otherRows);
   }
 
   const CalibrationInput &input;

@@ -1,4 +1,6 @@
 //===- FuzzValidation.cpp - Published runs, kernels and collectives -------===//
+#include "cost_model/hardware/Hardware.h"
+#include "cost_model/validation/Calibrate.h"
 #include "cost_model/validation/Measured.h"
 #include "cost_model/validation/Validation.h"
 #include "test/fuzz/FuzzCost.h"
@@ -27,12 +29,28 @@ void checkRows(std::string_view text) {
 
 void checkMeasured(std::string_view text,
                    bool (&compare)(std::string_view, std::string_view,
-                                   cost::MeasuredReport &, cost::Failure &)) {
+                                   cost::MeasuredReport &, cost::Failure &,
+                                   const cost::Hardware *)) {
   cost::MeasuredReport report;
   cost::Failure failure;
-  if (!compare(text, "measured.json", report, failure))
+  if (!compare(text, "measured.json", report, failure, /*own=*/nullptr))
     return requireRefusal(failure);
   require(!cost::measuredJson(report).empty(), "a report has a text");
+}
+
+void checkCalibration(std::string_view text) {
+  cost::CalibrationInput input;
+  input.name = "ours";
+  input.like = "dgx-h100";
+  input.likeText = cost::shippedHardware(input.like);
+  input.kernels = {{"kernels.jsonl", std::string(text)}};
+  cost::Calibration calibration;
+  cost::Failure failure;
+  if (!cost::calibrate(input, calibration, failure))
+    return requireRefusal(failure);
+  cost::Hardware written;
+  require(cost::readHardware(calibration.text, "ours", written, failure),
+          "a calibrated cluster is one");
 }
 
 } // namespace
@@ -42,5 +60,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   checkRows(text);
   checkMeasured(text, cost::compareCollectives);
   checkMeasured(text, cost::compareKernels);
+  checkCalibration(text);
   return 0;
 }

@@ -114,8 +114,8 @@ ExitCode runCalibrate(const CalibrateOptions &options, Streams streams) {
   else
     streams.out << tableOf(calibration);
   if (calibration.otherRows > 0)
-    note(std::to_string(calibration.otherRows) +
-             " rows are of other devices, or of nothing that a figure decides",
+    note("rows of other devices, or of nothing that a figure decides: " +
+             std::to_string(calibration.otherRows),
          streams.err);
   if (!options.output.empty()) {
     if (!writeText(options.output, calibration.text, failure))
