@@ -130,6 +130,19 @@ class Surroundings(unittest.TestCase):
                                         lambda: device.tool("nvcc", [])):
             self.assertIn("expected nvcc in PATH", self.skips("run.find_nvcc = " + none))
 
+    def test_times_are_rows_to_calibrate_with(self):
+        product = {"what": "matmul", "m": 4096, "n": 8192, "k": 2048, "output": "bf16",
+                   "seconds": 0.0005}
+        attention = {"what": "attention", "backward": True, "s": 2048, "b": 4, "kv_heads": 8,
+                     "group": 4, "d": 128, "seconds": 0.001}
+        rows = device.calibration_rows("NVIDIA H200", [product, dict(product, output="f32"),
+                                                       attention])
+        common = {"source": "test/device", "gpu": "NVIDIA H200", "dtype": "bf16"}
+        self.assertEqual(rows, [
+            dict(common, us=500.0, kernel="gemm", shape={"m": 4096, "n": 8192, "k": 2048}),
+            dict(common, us=1000.0, kernel="attention_3_bwd",
+                 shape={"seq": 2048, "batch": 4, "head_dim": 128, "heads": 32, "causal": True})])
+
     def test_nothing_checked_is_not_passed(self):
         results = self.root / "results.json"
         checks = [name for name in device.STEPS if name != "environment"]

@@ -91,8 +91,10 @@ sw_rt_status run(sw_rt_context &context) {
   struct Shape {
     int64_t s, b, n, g, d;
   };
-  for (const Shape &x : {Shape{2048, 4, 8, 4, 128}, Shape{4096, 2, 8, 4, 128},
-                         Shape{8192, 1, 8, 4, 128}, Shape{1024, 16, 12, 1, 64}})
+  for (const Shape &x :
+       {Shape{1024, 8, 8, 4, 128}, Shape{2048, 4, 8, 4, 128},
+        Shape{4096, 2, 8, 4, 128}, Shape{8192, 1, 8, 4, 128},
+        Shape{16384, 1, 8, 4, 128}, Shape{1024, 16, 12, 1, 64}})
     for (bool isBackward : {false, true}) {
       sw_rt_attention_shape shape{};
       shape.s = shape.t = x.s;
@@ -103,7 +105,7 @@ sw_rt_status run(sw_rt_context &context) {
       shape.scale = 1 / std::sqrt(double(x.d));
       shape.causal = 1;
       char *const at = memory.at();
-      const int64_t piece = part / 2; // 512 MiB; the largest q is 64 MiB
+      const int64_t piece = part / 2; // 512 MiB; the largest q is 128 MiB
       sw_rt_attention_fwd(&context, SW_RT_BF16, &shape, at, at + piece,
                           at + 2 * piece, at + 3 * piece, at + 4 * piece);
       const double seconds = medianSeconds(context, [&] {

@@ -423,10 +423,29 @@ def losses_of_two(run):
     return run.record("losses_2", "passed" if good else "failed", errors=errors, devices=devices)
 
 
+def calibration_rows(gpu, results):
+    """What `shardwright calibrate --kernels` reads, of what `bench` printed."""
+    rows = []
+    for one in results:
+        row = {"source": "test/device", "gpu": gpu, "dtype": "bf16", "us": one["seconds"] * 1e6}
+        if one["what"] == "matmul" and one["output"] == "bf16":
+            rows.append(dict(row, kernel="gemm", shape={key: one[key] for key in "mnk"}))
+        elif one["what"] == "attention":
+            rows.append(dict(row, kernel="attention_3_" + ("bwd" if one["backward"] else "fwd"),
+                             shape={"seq": one["s"], "batch": one["b"], "head_dim": one["d"],
+                                    "heads": one["kv_heads"] * one["group"], "causal": True}))
+    return rows
+
+
 def times(run):
     code, out, err, _ = run.start("bench")
     run.record("kernels", "passed" if code == 0 else "failed", results=objects(out),
                error=err.strip())
+    gpu = next((step.get("gpu", "") for step in run.steps if step["step"] == "environment"), "")
+    if gpu:
+        run.out.with_name("kernels.jsonl").write_text("".join(
+            json.dumps(row) + "\n"
+            for row in calibration_rows(gpu.split(",")[0], objects(out))))
     data = run.build / "tokens.bin"
     generator = random.Random(0)
     data.write_bytes(struct.pack("<200000H", *(generator.randrange(32000)
