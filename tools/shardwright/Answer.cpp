@@ -115,8 +115,10 @@ std::string numbers(const std::vector<int64_t> &values) {
   return text;
 }
 
-/// "3 plans are": what a search that was stopped left.
-std::string leftText(const SearchCounters &counters) {
+/// "3 plans are": what a search that was stopped left, with the verb of one or of
+/// several.
+std::string leftText(const SearchCounters &counters, const char *one,
+                     const char *several) {
   std::string text;
   if (counters.open > 0 || counters.uncounted == 0)
     text = groupedText(counters.open) + plural(counters.open, " plan");
@@ -125,13 +127,14 @@ std::string leftText(const SearchCounters &counters) {
             groupedText(counters.uncounted) +
             plural(counters.uncounted, " mesh") + ", which nobody counted,";
   const bool isOne = counters.open == 1 && counters.uncounted == 0;
-  return text + (isOne ? " is" : " are");
+  return text + " " + (isOne ? one : several);
 }
 
 /// How far the answer of a search that was stopped may be from the best.
 std::string openText(const SearchAnswer &answer, double openValue) {
-  std::string text = "stopped: " + leftText(answer.result.counters) +
-                     " were not looked at";
+  std::string text = "stopped: " +
+                     leftText(answer.result.counters, "was", "were") +
+                     " not looked at";
   if (answer.objective == Objective::Memory)
     return text + "; some of them may need less";
   if (openValue <= 0) // not even bounded yet
@@ -450,8 +453,8 @@ bool answer(Question &question, const QuestionFlags &flags,
   note(counters.proven
            ? "searched " + considered
            : "looked at " + groupedText(counters.considered - counters.open) +
-                 " of " + considered + "; " + leftText(counters) +
-                 " still open",
+                 " of " + considered + "; " +
+                 leftText(counters, "is", "are") + " still open",
        streams.err);
   return true;
 }
