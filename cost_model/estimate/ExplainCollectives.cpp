@@ -132,13 +132,13 @@ private:
       const int64_t stride = ring ? plan.tp : pipelineStride(plan);
       const int64_t members = ring ? plan.cp : plan.pp;
       const int64_t perNode = hardware.ranksPerNode();
-      if (key.collective == Collective::Send && stride * members > perNode &&
-          hardware.levels.size() > 1) {
+      if (stride * members > perNode && hardware.levels.size() > 1) {
         line.nodes = 2;
-        line.nicBytesPerCall =
-            line.payloadBytes *
-            static_cast<double>(std::min(stride, perNode)) /
-            static_cast<double>(hardware.levels[1].nics);
+        if (key.collective == Collective::Send) // whose bytes leave the node
+          line.nicBytesPerCall =
+              line.payloadBytes *
+              static_cast<double>(std::min(stride, perNode)) /
+              static_cast<double>(hardware.levels[1].nics);
       }
     } else {
       const Placement at = placementNamed(plan, hardware, key.axis);

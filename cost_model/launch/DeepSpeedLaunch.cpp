@@ -74,6 +74,15 @@ const SettingRow settingRows[] = {
      }},
 };
 
+bool isFlash(const Profile &profile) {
+  return std::any_of(profile.attention.begin(), profile.attention.end(),
+                     [](AttentionVariant variant) {
+                       return variant == AttentionVariant::Flash1 ||
+                              variant == AttentionVariant::Flash2 ||
+                              variant == AttentionVariant::Flash3;
+                     });
+}
+
 StageLayers all(const Question &question) {
   return allLayers(stageLayers(question.program, question.plan));
 }
@@ -96,6 +105,11 @@ const ArgumentRow argumentRows[] = {
      [](const Question &q) { return numberIf(hasExperts(q), q.plan.ep); }},
     {"--enable-expert-tensor-parallelism",
      [](const Question &q) { return on(hasExperts(q) && q.plan.etp > 1); }},
+    // ZeRO wants the parameters of experts in groups of their own (engine.py).
+    {"--create-moe-param-group",
+     [](const Question &q) { return on(hasExperts(q) && q.plan.zero > 0); }},
+    {"--use-flash-attn-v2",
+     [](const Question &q) { return on(isFlash(q.profile)); }},
     {"--micro-batch-size",
      [](const Question &q) { return number(q.plan.microBatch); }},
     {"--global-batch-size",
@@ -155,6 +169,9 @@ void deepSpeedUnsaid(const Program &program, const Plan &plan,
                          std::to_string(all.layers)
                    : "the layers that recompute in full to be the first under "
                      "deepspeed, but got others");
+  want(plan.zero < 3 || program.experts == 0, "parallel/zero",
+       "zero < 3 with experts under deepspeed (engine.py: \"MoE not supported "
+       "with Stage 3\"), but got zero = 3");
   want(plan.cp == 1 || plan.tp == 1, "parallel/tp",
        "tp = 1 with cp > 1 under deepspeed, whose sequence parallelism goes "
        "with "

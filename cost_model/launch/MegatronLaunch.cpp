@@ -243,7 +243,9 @@ const ArgumentRow rows[] = {
      }},
     {"--tp-comm-overlap",
      [](const Question &q) {
-       return on(q.plan.sp && q.profile.overlapForwardTensor);
+       // Its buffers are mapped within a domain of NVLink.
+       return on(q.plan.sp && q.profile.overlapForwardTensor &&
+                 q.gpusPerNode % q.plan.tp == 0);
      }},
     {"--no-overlap-p2p-communication",
      [](const Question &q) {
@@ -293,7 +295,8 @@ Launch megatronLaunch(const LaunchQuestion &question) {
   if (switchesTransfersOff(question) && plan.pp == 2)
     result.notes.push_back("Megatron-LM cannot switch the overlap of transfers "
                            "between two stages of interleaved chunks off");
-  if (plan.sp && question.profile.overlapForwardTensor)
+  if (plan.sp && question.profile.overlapForwardTensor &&
+      question.gpusPerNode % plan.tp == 0)
     result.notes.push_back("--tp-comm-overlap wants the tensor ranks in one "
                            "NVLink domain; without "
                            "it plan with --profile megatron-core-no-overlap");

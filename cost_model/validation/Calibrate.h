@@ -31,7 +31,8 @@ struct CalibratedFigure {
   double errorWas = 0, errorIs = 0; ///< median |error| of these rows
   bool tooFew = false;  ///< rows; the figure stays
   bool noBetter = false; ///< moved; so it stays
-  bool limited = false; ///< is 1, and would be more
+  bool limited = false; ///< is 1, and would be `wanted`
+  double wanted = 0;    ///< what the rows alone would make of it
 };
 
 struct Calibration {

@@ -91,6 +91,7 @@ private:
           continue;
         const double late = quantile(ratios[figure.pointer], 0.5);
         const double wanted = figure.is * std::exp(late);
+        figure.wanted = wanted;
         figure.limited = wanted > 1 && isFraction(figure);
         const double next = figure.limited ? 1 : wanted;
         farthest = std::max(farthest, std::fabs(std::log(next / figure.is)));

@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kMebibyte = 1 << 20;
 constexpr double kLeastFlops = 1e9; ///< of a product that is worth comparing
+constexpr double kLeastMicroseconds = 0.01; ///< of any kernel
 
 /// Shipped hardware of a GPU, read once; or `own` alone.
 class Clusters {
@@ -123,7 +124,7 @@ int64_t integerOr(JsonObject &object, const std::string &key,
 /// Seconds that a kernel row states, from its time or its rate.
 double secondsOf(JsonObject &object, double flops) {
   if (object.has("us"))
-    return object.number("us") * 1e-6;
+    return object.number("us", kLeastMicroseconds) * 1e-6;
   const double rate = numberOr(object, "tflops", 0) * 1e12;
   return rate > 0 ? flops / rate : 0;
 }

@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kGibibyte = 1 << 30;
 constexpr double kRounding = 0.1; ///< between names of one card's memory
+constexpr int64_t kFastestPort = 800; ///< Gb/s; what is faster is a node's
 
 /// The shipped profile of a framework of a year; nullptr if there is none.
 const char *ownProfile(const ValidationRow &row) {
@@ -41,7 +42,7 @@ const char *ownProfile(const ValidationRow &row) {
     return "megatron-core";
   if (framework == "fsdp1" && row.softwareYear <= 2023)
     return "fsdp-2023";
-  if (framework == "fsdp1" || framework == "torchtitan")
+  if (framework == "fsdp1" || framework == "fsdp2" || framework == "torchtitan")
     return "fsdp";
   return nullptr;
 }
@@ -67,7 +68,8 @@ ChosenProfile profileFor(const ValidationRow &row) {
 
 /// NICs of a node and Gb/s of each from texts such as "8x200Gb HDR IB/node",
 /// "4 x 200 Gb/s" or "1600 Gbps/node"; false if the text says nothing. A rate
-/// alone ("InfiniBand, 200Gb/s") is a port's: NICs are 0, as many as usual.
+/// alone ("InfiniBand, 200Gb/s") that a port has is a port's: NICs are 0, as
+/// many as usual.
 bool networkOf(std::string_view text, int64_t &nics, double &gigabits) {
   const std::string lower = [&] {
     std::string copy(text);
@@ -109,7 +111,8 @@ bool networkOf(std::string_view text, int64_t &nics, double &gigabits) {
       }
       continue;
     }
-    const bool ofNode = lower.find("node", at) != std::string::npos;
+    const bool ofNode = lower.find("node", at) != std::string::npos ||
+                        rate > kFastestPort;
     nics = ofNode ? 8 : 0;
     gigabits = static_cast<double>(rate) / (ofNode ? 8 : 1);
     return true;
@@ -284,7 +287,8 @@ const char *clusterOfGpu(std::string_view gpu) {
   if (starts("A100-80GB") || starts("A100-SXM-80G") ||
       starts("A100-SXM4-80G"))
     return "dgx-a100";
-  if (gpu == "H100" || starts("H100-SXM") || starts("H100 80GB HBM3"))
+  if (gpu == "H100" || starts("H100-SXM") || starts("H100 80GB HBM3") ||
+      starts("H100-80G"))
     return "dgx-h100";
   if (gpu == "H200" || starts("H200-SXM"))
     return "dgx-h200";

@@ -113,6 +113,13 @@ ExitCode runCalibrate(const CalibrateOptions &options, Streams streams) {
     streams.out << jsonOf(calibration).dump(2) << "\n";
   else
     streams.out << tableOf(calibration);
+  for (const CalibratedFigure &figure : calibration.figures)
+    if (figure.limited)
+      warn(figure.pointer + " is at its limit, 1; its " +
+               std::to_string(figure.rows) + " rows would have it at " +
+               figureText(figure.wanted) +
+               ": are they in the right unit, and --like of this device?",
+           streams.err);
   if (calibration.otherRows > 0)
     note("rows of other devices, or of nothing that a figure decides: " +
              std::to_string(calibration.otherRows),

@@ -1,5 +1,6 @@
 #include "tools/shardwright/LaunchText.h"
 
+#include <algorithm>
 #include <cctype>
 
 namespace shardwright::tools {
@@ -7,6 +8,13 @@ namespace shardwright::tools {
 using namespace cost;
 
 namespace {
+
+std::string quotes(const std::string &word) {
+  std::string text = "'";
+  for (char c : word)
+    text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
 
 /// `word` as a shell reads it back; a variable is left to the shell.
 std::string quoted(const std::string &word) {
@@ -19,7 +27,7 @@ std::string quoted(const std::string &word) {
   };
   for (char c : word)
     if (!plain(static_cast<unsigned char>(c)))
-      return "'" + word + "'"; // no word of ours has a quote
+      return quotes(word);
   return word;
 }
 
@@ -42,10 +50,15 @@ std::string commandText(const Launch &launch, const std::string &prefix,
   return text + "\n";
 }
 
+/// Names of models and clusters are bytes; none of them ends the comment.
 std::string comment(const std::vector<std::string> &lines) {
   std::string text;
-  for (const std::string &line : lines)
+  for (std::string line : lines) {
+    std::replace_if(
+        line.begin(), line.end(),
+        [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
     text += "# " + line + "\n";
+  }
   return text;
 }
 

@@ -382,6 +382,7 @@ TEST_CASE("fields are said in the words of Megatron-LM and DeepSpeed") {
   const Launch speed = launchOf(Framework::DeepSpeed, program, parts);
   CHECK(said(speed, "--ds-sequence-parallel-size") == "2");
   CHECK(said(speed, "--no-pipeline-parallel") == "");
+  CHECK(said(speed, "--create-moe-param-group") == "-");
   CHECK(said(speed, "--cpu-optimizer") == "");
   CHECK(said(speed, "--checkpoint-in-cpu") == "");
   CHECK(said(speed, "--deepspeed-activation-checkpointing") == "");
@@ -449,6 +450,12 @@ TEST_CASE("experts are said") {
   const Launch speed = launchOf(Framework::DeepSpeed, program, plan);
   CHECK(said(speed, "--moe-expert-parallel-size") == "4");
   CHECK(said(speed, "--enable-expert-tensor-parallelism") == "");
+  CHECK(said(speed, "--create-moe-param-group") == "");
+  // Its engine refuses to shard parameters of experts.
+  Plan sharded = planFor(program, 1, 4, 1, false, 2, 1, 8);
+  CHECK(unsaid(Framework::DeepSpeed, program, sharded).empty());
+  sharded.zero = 3;
+  CHECK(unsaid(Framework::DeepSpeed, program, sharded).size() == 1);
 }
 
 TEST_CASE("ranks and batches of a launch are those of the plan") {
@@ -689,7 +696,7 @@ TEST_CASE("what no argument says is refused") {
   }
 }
 
-TEST_CASE("overlap is that of the profile") {
+TEST_CASE("attention and overlap are those of the profile") {
   const Program program = twelveLayers();
   Plan plan = planFor(program, 4, 2, 2, true, 1, 1, 8);
   plan.schedule = ScheduleKind::Interleaved;
@@ -704,6 +711,16 @@ TEST_CASE("overlap is that of the profile") {
     CHECK(said(with, flag) == "");
     CHECK(said(without, flag) == "-");
   }
+  // Buffers are mapped in one domain of NVLink.
+  CHECK(said(launchOf(Framework::MegatronCore, program, plan, 1),
+             "--tp-comm-overlap") == "-");
+  const Plan flat = planFor(program, 1, 2, 1, false, 1);
+  const auto flash = [&](const char *profile) {
+    return said(launchOf(Framework::DeepSpeed, program, flat, 8, profile),
+                "--use-flash-attn-v2");
+  };
+  CHECK(flash("megatron-core") == "");
+  CHECK(flash("megatron-2021") == "-");
   CHECK(said(with, "--no-overlap-p2p-communication") == "-");
   CHECK(said(without, "--no-overlap-p2p-communication") == "");
 }

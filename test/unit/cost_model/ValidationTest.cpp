@@ -137,6 +137,7 @@ TEST_CASE("a row's network and memory are those that it states") {
   CHECK(rate("NVLink; 8x200Gb HDR") == std::pair(int64_t(8), 200.0));
   CHECK(rate("1600 Gbps/node RoCE") == std::pair(int64_t(8), 200.0));
   CHECK(rate("800 Gbps per node") == std::pair(int64_t(8), 100.0));
+  CHECK(rate("InfiniBand 3200 Gbps") == std::pair(int64_t(8), 400.0));
   // Of one port; a DGX A100 has eight.
   CHECK(rate("InfiniBand, 100Gb/s") == std::pair(int64_t(8), 100.0));
   CHECK(rate("100Gb/s per port") == std::pair(int64_t(8), 100.0));
