@@ -6,6 +6,7 @@
 #include "tools/shardwright/Depfile.h"
 #include "tools/shardwright/Fronts.h"
 #include "tools/shardwright/Interrupt.h"
+#include "tools/shardwright/LaunchText.h"
 #include "tools/shardwright/PlanJson.h"
 #include "tools/shardwright/Question.h"
 #include "tools/shardwright/Trust.h"
@@ -271,6 +272,9 @@ ExitCode runPlan(const PlanOptions &options, Streams streams) {
              std::to_string(layers) + plural(layers, " layer"),
          streams.err);
   noteGroups(found, streams.err);
+  if (const auto asked = options.question.asked(question.framework))
+    warnOfUnsaid(*asked, question.model.program,
+                 found.result.plans.front().plan, streams.err);
   const RankedPlan &best = found.result.plans.front();
   if (static_cast<double>(best.memory.count()) >
       0.99 * static_cast<double>(found.options.memoryLimit.count()))

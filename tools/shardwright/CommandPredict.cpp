@@ -8,6 +8,7 @@
 #include "tools/shardwright/Depfile.h"
 #include "tools/shardwright/Expectation.h"
 #include "tools/shardwright/GoodputFlags.h"
+#include "tools/shardwright/LaunchText.h"
 #include "tools/shardwright/PlanFlags.h"
 #include "tools/shardwright/PlanJson.h"
 #include "tools/shardwright/Question.h"
@@ -120,6 +121,8 @@ void warnOfPlan(const PredictOptions &options, const Question &question,
              ", fewer than 128 rows of a table more on a rank",
          err);
   noteGatheredHeads(question, plan, err);
+  if (const auto asked = options.question.asked(question.framework))
+    warnOfUnsaid(*asked, question.model.program, plan, err);
   warnOfRecompute(options.plan.recompute,
                   layersOf(question.model.program, plan), err);
   if (options.plan.sp && plan.tp == 1)

@@ -1,5 +1,7 @@
 #include "tools/shardwright/LaunchText.h"
 
+#include "tools/shardwright/Command.h"
+
 #include <algorithm>
 #include <cctype>
 
@@ -79,6 +81,16 @@ Json configJson(const Launch &launch) {
     (*table)[setting.key.substr(begin)] = valueJson(setting.value);
   }
   return root;
+}
+
+void warnOfUnsaid(Framework framework, const Program &program,
+                  const Plan &plan, std::ostream &err) {
+  if (framework == Framework::Native)
+    return;
+  for (const std::string &text : unsaid(framework, program, plan))
+    warn("nobody can tell " + std::string(name(framework)) +
+             " of this plan (`export` refuses it): " + text,
+         err);
 }
 
 std::string launchScript(const Launch &launch,

@@ -5,6 +5,7 @@
 #include "cost_model/launch/Launch.h"
 #include "tools/shardwright/PlanJson.h"
 
+#include <iosfwd>
 #include <string>
 
 namespace shardwright::tools {
@@ -18,6 +19,10 @@ std::string launchToml(const cost::Launch &launch,
                        const std::vector<std::string> &about);
 /// The keys of the config file, as objects in one another.
 Json configJson(const cost::Launch &launch);
+/// Warns of what a plan that `framework` has to run says and its launcher cannot
+/// be told (cost::unsaid); `native` is told all of it by `compile`.
+void warnOfUnsaid(cost::Framework framework, const cost::Program &program,
+                  const cost::Plan &plan, std::ostream &err);
 /// All of it: environment, command, config, notes.
 Json launchJson(const cost::Launch &launch);
 
