@@ -177,7 +177,8 @@ DimLetters RmsNormGradOp::getDimLetters() {
 }
 IterationSpace RmsNormGradOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::RowNorm, getDimLetters(),
-                   fullAt(getLetters().take_back()), {Precision::Compute});
+                   fullAt(getLetters().take_back()), {Precision::Compute},
+                   {true, false, false, false});
 }
 
 DimLetters RmsNormWeightGradOp::getDimLetters() {
@@ -188,7 +189,7 @@ DimLetters RmsNormWeightGradOp::getDimLetters() {
 IterationSpace RmsNormWeightGradOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::ColumnSum, getDimLetters(),
                    sumExcept(columnsOf(getLetters(), getColumns())),
-                   {Precision::Grad});
+                   {Precision::Grad}, {true, false, false});
 }
 
 DimLetters SquareSumOp::getDimLetters() {
@@ -252,7 +253,8 @@ DimLetters LayerNormGradOp::getDimLetters() {
 }
 IterationSpace LayerNormGradOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::RowNorm, getDimLetters(),
-                   fullAt(getLetters().take_back()), {Precision::Compute});
+                   fullAt(getLetters().take_back()), {Precision::Compute},
+                   {true, false, false, false, false});
 }
 
 DimLetters LayerNormWeightGradOp::getDimLetters() {
@@ -263,7 +265,8 @@ DimLetters LayerNormWeightGradOp::getDimLetters() {
 }
 IterationSpace LayerNormWeightGradOp::getIterationSpace() {
   return makeSpace(*this, KernelClass::ColumnSum, getDimLetters(),
-                   sumExcept(getLetters().take_back()), {Precision::Grad});
+                   sumExcept(getLetters().take_back()), {Precision::Grad},
+                   {true, false, false, false});
 }
 
 //===----------------------------------------------------------------------===//

@@ -46,6 +46,7 @@ def Model_RmsNormGradOp : Model_ComputeOp<"rms_norm_grad",
     Constraints: norm_c1, space_c1 to space_c3.
 
     Factors: the last letter stays whole on a rank, the others are parallel.
+    Linear in `dy`.
     Work: no counted flops.
 
     Example:
@@ -70,7 +71,7 @@ def Model_RmsNormWeightGradOp : Model_ComputeOp<"rms_norm_weight_grad",
     * (norm_c1) there are at least two letters.
     * (norm_c3) `columns` are the last ones of `letters`, and not all.
 
-    Factors: letters of the row parallel, the others a sum.
+    Factors: letters of the row parallel, the others a sum. Linear in `dy`.
     Work: no counted flops.
 
     Example:
@@ -221,6 +222,7 @@ def Model_LayerNormGradOp : Model_ComputeOp<"layer_norm_grad",
     Constraints: norm_c1, space_c1 to space_c3.
 
     Factors: the last letter stays whole on a rank, the others are parallel.
+    Linear in `dy`.
     Work: no counted flops.
 
     Example:
@@ -244,7 +246,7 @@ def Model_LayerNormWeightGradOp : Model_ComputeOp<"layer_norm_weight_grad",
 
     Constraints: norm_c1, space_c1 to space_c3.
 
-    Factors: the last letter parallel, the others a sum.
+    Factors: the last letter parallel, the others a sum. Linear in `dy`.
     Work: no counted flops.
 
     Example:
