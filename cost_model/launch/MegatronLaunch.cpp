@@ -6,7 +6,9 @@
 // training/config/{common,training}_config.py.
 //
 //===----------------------------------------------------------------------===//
+#include "cost_model/base/Format.h"
 #include "cost_model/launch/ArgumentTable.h"
+#include "cost_model/partition/Assignment.h"
 #include "cost_model/rules/Rules.h"
 
 #include <algorithm>
@@ -115,6 +117,26 @@ Said mainGradients(const Question &question) {
                 question.plan.dtypes.grad == DType::BF16 ? "bf16" : "fp32");
 }
 
+/// A profile whose loss holds nothing beside its 16-bit logits.
+bool fusesLoss(const Question &question) {
+  return question.profile.loss.saved == 0;
+}
+
+/// What its loss, fused or not, holds of logits in f32 beyond the profile
+/// (core/tensor_parallel/cross_entropy.py, calculate_logits_max; the kernels of
+/// Transformer Engine that hold none are refused by validate_args).
+Bytes lossCopies(const Question &question) {
+  constexpr double copies = 6; // of 10 an element at the peak, 4 are priced
+  const Plan &plan = question.plan;
+  const double logits = static_cast<double>(plan.sequence / plan.cp) *
+                        static_cast<double>(plan.microBatch) *
+                        static_cast<double>(paddedVocab(
+                            question.program.vocab, plan.tp)) /
+                        static_cast<double>(plan.tp);
+  return Bytes(static_cast<int64_t>(
+      std::max(0.0, copies - question.profile.loss.saved) * logits));
+}
+
 /// p2p of interleaved chunks overlaps unless it is switched off, and has to
 /// with two stages; without chunks it never does.
 bool switchesTransfersOff(const Question &question) {
@@ -153,6 +175,9 @@ const ArgumentRow rows[] = {
     // As rows are priced to be exchanged; its default gathers all of them.
     {"--moe-token-dispatcher-type",
      [](const Question &q) { return textIf(hasExperts(q), "alltoall"); }},
+    // As priced: one kernel orders the rows.
+    {"--moe-permute-fusion",
+     [](const Question &q) { return on(hasExperts(q)); }},
     {"--use-tp-pp-dp-mapping",
      [](const Question &q) { return on(q.plan.order == MeshOrder::DpPp); }},
 
@@ -252,6 +277,8 @@ const ArgumentRow rows[] = {
        return on(switchesTransfersOff(q) && q.plan.pp > 2);
      }},
 
+    {"--cross-entropy-loss-fusion",
+     [](const Question &q) { return on(fusesLoss(q)); }},
     {"--make-vocab-size-divisible-by",
      [](const Question &) { return number(128); }},
 };
@@ -284,6 +311,11 @@ Launch megatronLaunch(const LaunchQuestion &question) {
   result.torchrun = torchrunArguments(question);
   result.program = {{"pretrain_gpt.py", ""}};
   result.arguments = arguments(rows, question);
+  if (const Bytes copies = lossCopies(question); copies > Bytes(0))
+    result.notes.push_back(
+        "the loss of pretrain_gpt.py holds logits in f32, which the profile " +
+        question.profile.name + " does not price: up to " + bytesText(copies) +
+        " more on the last stage");
   if (shardsGradients(question))
     result.notes.push_back("Megatron FSDP wants CUDA_DEVICE_MAX_CONNECTIONS "
                            "unset, or larger than 1");

@@ -355,6 +355,7 @@ TEST_CASE("fields are said in the words of Megatron-LM and DeepSpeed") {
       {"--recompute-modules", "-"},
       {"--sequence-parallel", ""},
       {"--seq-length", "64"},
+      {"--moe-permute-fusion", "-"},
       {"--make-vocab-size-divisible-by", "128"}};
   for (const auto &[flag, value] : wanted) {
     CAPTURE(flag);
