@@ -57,7 +57,8 @@ BlockTimes blockTimes(const Plan &plan, const Hardware &hardware,
       return collectiveTime(hardware, collective,
                             Bytes(checkedMul(elements, width)), at);
     };
-    const bool whole = bucket.shards > 1 && profile.allReduceUnderZero;
+    const bool whole =
+        bucket.shards > 1 && plan.zero < 3 && profile.allReduceUnderZero;
     if (whole)
       times.reduce += timeOf(Collective::AllReduce, bucket.elements, gradWidth,
                              data);

@@ -91,8 +91,8 @@ struct Profile {
   /// the receiver inside its node.
   bool scatterTransfers = false;
 
-  /// ZeRO 1 sums whole gradients on every rank, instead of leaving each rank
-  /// its part of the sum.
+  /// ZeRO 1 and 2 sum whole gradients on every rank, instead of leaving each
+  /// rank its part of the sum.
   bool allReduceUnderZero = false;
   /// Width of a gradient on the wire (0: as it is stored), and memory traffic
   /// of an element before and after: flattening, scaling, casts.

@@ -22,6 +22,13 @@ const char *ownProfile(const ValidationRow &row) {
   const std::string &framework = row.framework;
   if (framework == "megatron" && row.softwareYear <= 2021)
     return "megatron-2021";
+  // DeepSpeed's own optimizers: in bf16 over gradients in f32.
+  if (framework == "megatron-deepspeed" && row.zero > 0 && row.pp > 1) {
+    if (row.softwareYear <= 2022)
+      return row.precision == "bf16" ? "deepspeed-2022-bf16" : "deepspeed-2022";
+    if (row.precision == "bf16")
+      return "deepspeed";
+  }
   // The DeepSpeed fork of 2022 stands on Megatron-LM of 2021.
   if (framework == "megatron-deepspeed" && row.softwareYear <= 2022)
     return "megatron-2021";

@@ -97,6 +97,17 @@ TEST_CASE(
   CHECK(profileOf(edited(line(), "2022}", "2021}")).name == "megatron-2021");
   CHECK(profileOf(edited(line(), "2022}", "2023}")).name ==
         "megatron-flash-2023");
+  // DeepSpeed's optimizers, under a pipeline.
+  const std::string fork = edited(line(), "\"framework\": \"megatron\"",
+                                  "\"framework\": \"megatron-deepspeed\"");
+  const std::string f16 =
+      edited(fork, "\"precision\": \"bf16\"", "\"precision\": \"fp16\"");
+  CHECK(profileOf(fork).name == "deepspeed-2022-bf16");
+  CHECK(profileOf(f16).name == "deepspeed-2022");
+  CHECK(profileOf(edited(fork, "2022}", "2024}")).name == "deepspeed");
+  CHECK(profileOf(edited(f16, "2022}", "2024}")).name == "megatron-flash-2023");
+  CHECK(profileOf(edited(fork, "\"zero_stage\": 1", "\"zero_stage\": 0")).name ==
+        "megatron-2021");
   CHECK(profileOf(edited(edited(line(), "2022}", "2023}"),
                          "\"precision\":",
                          "\"attention_kernel\": \"flash_attention2\", "
