@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <numeric>
 
 namespace shardwright::cost {
@@ -334,6 +335,23 @@ Bytes optimizerStateBytes(const Program &program, const Plan &plan,
   return Bytes(checkedMul(elements, optimizerBytesPerElement(plan.dtypes)));
 }
 
+/// Of chunks whose slots take `saved` each: those of one size share theirs.
+static Bytes slotBytes(const std::vector<Bytes> &saved,
+                       const std::vector<InFlight> &moments) {
+  std::map<Bytes, int64_t> slots;
+  for (const InFlight &moment : moments) {
+    std::map<Bytes, int64_t> held;
+    for (size_t chunk = 0; chunk < saved.size(); ++chunk)
+      held[saved[chunk]] += moment.saved[chunk];
+    for (const auto &[bytes, count] : held)
+      slots[bytes] = std::max(slots[bytes], count);
+  }
+  Bytes sum(0);
+  for (const auto &[bytes, count] : slots)
+    sum += count * bytes;
+  return sum;
+}
+
 MemoryParts memoryOf(const Program &program, const Plan &plan,
                      const LayerTable &table, int64_t stage,
                      const ScheduleFacts *facts) {
@@ -374,18 +392,22 @@ MemoryParts memoryOf(const Program &program, const Plan &plan,
     memory.optimizer = Bytes(state.optimizer);
   const ScheduleFacts made = facts ? ScheduleFacts() : scheduleFacts(plan);
   const ScheduleFacts &schedule = facts ? *facts : made;
-  for (const InFlight &moment : schedule.inFlight[static_cast<size_t>(stage)]) {
-    Bytes held(0);
-    for (size_t chunk = 0; chunk < saved.size(); ++chunk)
-      held += moment.saved[chunk] * saved[chunk] +
-              moment.kept[chunk] * kept[chunk];
-    memory.saved = std::max(memory.saved, held);
+  const std::vector<InFlight> &moments =
+      schedule.inFlight[static_cast<size_t>(stage)];
+  if (splitsBackward(plan.schedule)) {
+    for (const InFlight &moment : moments) {
+      Bytes held(0);
+      for (size_t chunk = 0; chunk < saved.size(); ++chunk)
+        held += moment.saved[chunk] * saved[chunk] +
+                moment.kept[chunk] * kept[chunk];
+      memory.saved = std::max(memory.saved, held);
+    }
+  } else {
+    memory.saved = slotBytes(saved, moments);
   }
   const Bytes stream = aligned(streamBytes(program, plan));
   const BorderBuffers &borders = schedule.borders[static_cast<size_t>(stage)];
-  memory.p2p = (borders.streamsLeaving + borders.gradientsArriving +
-                borders.gradientsLeaving) *
-               stream;
+  memory.p2p = borders.count() * stream;
   memory.comm = aligned(staging);
   if (plan.zero >= 2) {
     const int64_t largest = largestBlock(program, plan, table, stage);

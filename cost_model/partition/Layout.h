@@ -213,20 +213,26 @@ Bytes streamBytes(const Program &program, const Plan &plan);
 ///   parameters under ZeRO 3, of the gradients under ZeRO 2 and 3;
 /// - optimizer: 3 * elements / shards, bucket by bucket, * master width
 ///   (master, m, v); none if it lives on the host;
-/// - saved: the most at any moment (inFlight in Schedule.h) of the saved bytes of
-///   all layers of a chunk for each microbatch that it holds, and their kept
-///   bytes for each whose weight gradient is left; for one chunk with joined
-///   backwards slots * the sum of savedBytesPerLayer;
-/// - p2p: one aligned stream for each of the schedule's border buffers: GPipe and
+/// - saved: where backwards are joined, slots * bytes, a slot having the sum of
+///   savedBytesPerLayer of its chunk. Chunks whose slots are of one size share
+///   them: as many as they hold at any moment (inFlight in Schedule.h)
+///   together; those of other sizes have their own, as a static arena cannot
+///   pack unequal ones without gaps. Else (priced, not compiled) the most at
+///   any moment of the saved bytes of all layers of a chunk for each microbatch
+///   that it holds, and their kept bytes for each whose weight gradient is
+///   left;
+/// - p2p: one aligned stream for each of the schedule's border buffers: GPipe
+/// and
 ///   1F1B the stream that leaves and the gradient that arrives (unless last
 ///   stage) and the gradient that leaves (unless first);
-/// - comm: the largest staging of any collective of the step, aligned, where keys
-///   and values that go round stay as they arrive until a forward attention ends
-///   (cp - 1 parts) and take turns in two buffers backward, with their gradients
-///   (Transformer Engine d0067d0, context_parallel.py, AttnFuncWithCPAndKVP2P);
-///   under
-///   ZeRO 2 and 3 the whole gradient of the largest block, which is reduced as
-///   soon as it is made, under ZeRO 3 also its gathered parameters, aligned;
+/// - comm: the largest staging of any collective of the step, aligned, where
+/// keys
+///   and values that go round stay as they arrive until a forward attention
+///   ends (cp - 1 parts) and take turns in two buffers backward, with their
+///   gradients (Transformer Engine d0067d0, context_parallel.py,
+///   AttnFuncWithCPAndKVP2P); under ZeRO 2 and 3 the whole gradient of the
+///   largest block, which is reduced as soon as it is made, under ZeRO 3 also
+///   its gathered parameters, aligned;
 /// - workspace: the largest workspaceBytes of the stage's kinds + two aligned
 ///   streams, between which the gradient passes from layer to layer. Under
 ///   schedules that split the backward it still has room for one layer's kept

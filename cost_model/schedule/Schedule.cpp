@@ -189,12 +189,40 @@ void assignSlots(Schedule &schedule, size_t stage) {
     schedule.slots.push_back(static_cast<int64_t>(used[chunk].size()));
 }
 
-/// Most that lies in the border buffers of a stage at once.
-BorderBuffers countBorders(const Schedule &schedule, int64_t stage) {
-  BorderBuffers now, most;
-  const auto take = [](int64_t &count, int64_t &largest) {
-    largest = std::max(largest, ++count);
-  };
+/// Buffers of one sort: what comes lies in the lowest that is free.
+class BufferSort {
+public:
+  int32_t put(const Action &action) {
+    auto free = std::find(held.begin(), held.end(), nothing);
+    const auto number = static_cast<int32_t>(free - held.begin());
+    if (free == held.end())
+      held.push_back(nothing);
+    held[static_cast<size_t>(number)] = {action.chunk, action.microbatch};
+    return number;
+  }
+  /// The buffer of what `chunk` has of the microbatch, which stays there.
+  int32_t find(int64_t chunk, int32_t microbatch) const {
+    const auto found =
+        std::find(held.begin(), held.end(), Content(chunk, microbatch));
+    assert(found != held.end() && "what is read was written before");
+    return static_cast<int32_t>(found - held.begin());
+  }
+  int32_t take(int64_t chunk, int32_t microbatch) {
+    const int32_t number = find(chunk, microbatch);
+    held[static_cast<size_t>(number)] = nothing;
+    return number;
+  }
+  int64_t count() const { return static_cast<int64_t>(held.size()); }
+
+private:
+  using Content = std::pair<int64_t, int32_t>; ///< chunk, microbatch
+  static constexpr Content nothing{-1, -1};
+  std::vector<Content> held;
+};
+
+/// Gives every action of a stage its border buffers, and counts them.
+BorderBuffers assignBorders(Schedule &schedule, int64_t stage) {
+  BufferSort streams, arriving, leaving;
   const auto at = [&](const Action &action, bool behind) {
     const ChunkPlace place{stage, action.chunk};
     return behind ? placeBehind(schedule.kind, schedule.stages,
@@ -203,38 +231,59 @@ BorderBuffers countBorders(const Schedule &schedule, int64_t stage) {
                                 schedule.chunks, place);
   };
   bool joined = false; // whether the W at hand belongs to the B before it
-  for (const Action &action : schedule.actions[static_cast<size_t>(stage)])
+  enum Sort { Streams, Arriving, Leaving };
+  std::vector<std::pair<int32_t *, Sort>> numbers; // within their sort
+  const auto note = [&](int32_t &field, Sort sort, int32_t number) {
+    field = number;
+    numbers.emplace_back(&field, sort);
+  };
+  for (Action &action : schedule.actions[static_cast<size_t>(stage)]) {
+    const int32_t m = action.microbatch;
     switch (action.kind) {
     case ActionKind::Forward:
-      if (at(action, false).rank == stage)
-        --now.streamsLeaving;
+      if (const ChunkPlace from = at(action, false); from.rank == stage)
+        note(action.takes, Streams, streams.take(from.chunk, m));
       if (at(action, true).rank >= 0)
-        take(now.streamsLeaving, most.streamsLeaving);
+        note(action.leaves, Streams, streams.put(action));
       break;
     case ActionKind::BackwardData:
       joined = action.joined;
       if (const ChunkPlace from = at(action, true); from.rank == stage)
-        --now.gradientsLeaving;
-      else if (from.rank >= 0 && !joined)
-        --now.gradientsArriving;
+        note(action.takes, Leaving, leaving.take(from.chunk, m));
+      else if (from.rank >= 0)
+        note(action.takes, Arriving,
+             joined ? arriving.find(action.chunk, m)
+                    : arriving.take(action.chunk, m));
       if (at(action, false).rank >= 0)
-        take(now.gradientsLeaving, most.gradientsLeaving);
+        note(action.leaves, Leaving, leaving.put(action));
       break;
     case ActionKind::BackwardWeight:
       if (const ChunkPlace from = at(action, true);
           joined && from.rank >= 0 && from.rank != stage)
-        --now.gradientsArriving;
+        arriving.take(action.chunk, m);
       joined = false;
       break;
-    case ActionKind::SendForward: --now.streamsLeaving; break;
-    case ActionKind::SendBackward: --now.gradientsLeaving; break;
+    case ActionKind::SendForward:
+      note(action.takes, Streams, streams.take(action.chunk, m));
+      break;
+    case ActionKind::SendBackward:
+      note(action.takes, Leaving, leaving.take(action.chunk, m));
+      break;
     case ActionKind::RecvBackward:
-      take(now.gradientsArriving, most.gradientsArriving);
+      note(action.leaves, Arriving, arriving.put(action));
       break;
     case ActionKind::RecvForward:
     case ActionKind::Reduce:
     case ActionKind::Step: break;
     }
+  }
+  const BorderBuffers most{streams.count(), arriving.count(), leaving.count()};
+  for (const auto &[field, sort] : numbers) {
+    if (sort != Streams)
+      *field += static_cast<int32_t>(most.streamsLeaving);
+    if (sort == Leaving)
+      *field += static_cast<int32_t>(most.gradientsArriving);
+  }
   return most;
 }
 
@@ -271,7 +320,7 @@ Schedule makeSchedule(ScheduleKind kind, int64_t stages, int64_t microbatches,
   }
   for (int64_t stage = 0; stage < stages; ++stage) {
     assignSlots(schedule, static_cast<size_t>(stage));
-    schedule.borders.push_back(countBorders(schedule, stage));
+    schedule.borders.push_back(assignBorders(schedule, stage));
     schedule.actions[stage].push_back({ActionKind::Reduce});
     schedule.actions[stage].push_back({ActionKind::Step});
   }

@@ -28,12 +28,20 @@ struct Action {
   /// BackwardWeight, whose gradient then leaves after both; Forward with the
   /// backward of another chunk, each hiding the other's communication.
   bool joined = false;
+  /// Border buffers that it reads from (sends, BackwardData, and Forward at the
+  /// turn of a V) and writes to (Forward, BackwardData, RecvBackward): numbers
+  /// in the order of BorderBuffers. -1: none.
+  int32_t takes = -1, leaves = -1;
   bool operator==(const Action &) const = default;
 };
 
-/// Buffers of a rank for what crosses its borders.
+/// Buffers of a rank for what crosses its borders, numbered through: first the
+/// streams that leave, then the gradients that arrive, then those that leave.
 struct BorderBuffers {
   int64_t streamsLeaving = 0, gradientsArriving = 0, gradientsLeaving = 0;
+  int64_t count() const {
+    return streamsLeaving + gradientsArriving + gradientsLeaving;
+  }
   bool operator==(const BorderBuffers &) const = default;
 };
 

@@ -7,40 +7,35 @@
 #include "cost_model/schedule/Schedule.h"
 
 #include <algorithm>
+#include <map>
 
 namespace shardwright::cost {
 namespace {
 
-/// What lies in one kind of border buffers: (chunk, microbatch) pairs.
+/// What lies in the border buffers of one sort, which are `count` from number
+/// `first` on: by number its chunk and microbatch.
 class Buffers {
 public:
-  explicit Buffers(int64_t count) : count(count) {}
-  /// False if all are in use.
-  bool put(int32_t chunk, int32_t microbatch) {
-    if (static_cast<int64_t>(held.size()) >= count)
-      return false;
-    held.emplace_back(chunk, microbatch);
-    return true;
+  Buffers(int64_t first, int64_t count) : first(first), count(count) {}
+  /// False if there is no such buffer, or it is in use.
+  bool put(int64_t number, int32_t chunk, int32_t microbatch) {
+    return number >= first && number < first + count &&
+           held.try_emplace(number, chunk, microbatch).second;
   }
-  bool holds(int64_t chunk, int32_t microbatch) const {
-    return std::find(held.begin(), held.end(),
-                     std::pair<int64_t, int32_t>(chunk, microbatch)) !=
-           held.end();
+  bool holds(int64_t number, int64_t chunk, int32_t microbatch) const {
+    const auto found = held.find(number);
+    return found != held.end() &&
+           found->second == std::pair<int64_t, int32_t>(chunk, microbatch);
   }
   /// False if it is not there.
-  bool take(int64_t chunk, int32_t microbatch) {
-    auto found = std::find(held.begin(), held.end(),
-                           std::pair<int64_t, int32_t>(chunk, microbatch));
-    if (found == held.end())
-      return false;
-    held.erase(found);
-    return true;
+  bool take(int64_t number, int64_t chunk, int32_t microbatch) {
+    return holds(number, chunk, microbatch) && held.erase(number);
   }
   bool empty() const { return held.empty(); }
 
 private:
-  int64_t count;
-  std::vector<std::pair<int64_t, int32_t>> held;
+  int64_t first, count;
+  std::map<int64_t, std::pair<int64_t, int32_t>> held;
 };
 
 /// One stage while verify() runs it: what it has done and what it holds.
@@ -48,9 +43,12 @@ class StageRunner {
 public:
   StageRunner(const Schedule &schedule, int64_t stage)
       : schedule(schedule), stage(stage),
-        streamsLeaving(schedule.borders[stage].streamsLeaving),
-        gradientsArriving(schedule.borders[stage].gradientsArriving),
-        gradientsLeaving(schedule.borders[stage].gradientsLeaving) {
+        streamsLeaving(0, schedule.borders[stage].streamsLeaving),
+        gradientsArriving(schedule.borders[stage].streamsLeaving,
+                          schedule.borders[stage].gradientsArriving),
+        gradientsLeaving(schedule.borders[stage].streamsLeaving +
+                             schedule.borders[stage].gradientsArriving,
+                         schedule.borders[stage].gradientsLeaving) {
     const auto microbatches = static_cast<size_t>(
         chunkMicrobatches(schedule.kind, schedule.microbatches));
     for (int64_t chunk = 0; chunk < schedule.chunks; ++chunk) {
@@ -117,10 +115,10 @@ public:
     if (last && last->joined)
       return "a transfer between joined actions";
     if (action.kind == ActionKind::SendForward)
-      return streamsLeaving.take(action.chunk, action.microbatch)
+      return streamsLeaving.take(action.takes, action.chunk, action.microbatch)
                  ? ""
                  : "sends a stream that it does not hold";
-    return gradientsLeaving.take(action.chunk, action.microbatch)
+    return gradientsLeaving.take(action.takes, action.chunk, action.microbatch)
                ? ""
                : "sends a gradient that it does not hold";
   }
@@ -138,7 +136,7 @@ public:
     }
     if (task.progress != ForwardDone)
       return "receives a gradient before forward";
-    return gradientsArriving.put(action.chunk, action.microbatch)
+    return gradientsArriving.put(action.leaves, action.chunk, action.microbatch)
                ? ""
                : "receives a gradient over one that is still in use";
   }
@@ -150,7 +148,8 @@ private:
   struct Task {
     Progress progress = Nothing;
     int slot = -1;
-    bool joined = false; ///< its backward
+    bool joined = false;   ///< its backward
+    int64_t gradient = -1; ///< buffer of the one that arrived
   };
   static constexpr int empty = -1;
 
@@ -176,13 +175,13 @@ private:
       return "forward without its stream, or twice";
     if (!arrives && task.progress != Nothing)
       return "forward twice";
-    if (from.rank == stage && !streamsLeaving.take(from.chunk, m))
+    if (from.rank == stage && !streamsLeaving.take(action.takes, from.chunk, m))
       return "forward without the stream of the chunk before it";
     if (!arrives && !takeSlot(action))
       return "slot is out of range or still alive";
     if (task.slot != action.slot)
       return "forward uses another slot than its stream is in";
-    if (to.rank >= 0 && !streamsLeaving.put(action.chunk, m))
+    if (to.rank >= 0 && !streamsLeaving.put(action.leaves, action.chunk, m))
       return "forward overwrites a stream that was not sent";
     task.progress = ForwardDone;
     return "";
@@ -197,17 +196,19 @@ private:
       return "backward reads another slot than forward wrote";
     const ChunkPlace from = behind(action.chunk), to = before(action.chunk);
     if (from.rank == stage) {
-      if (!gradientsLeaving.take(from.chunk, m))
+      if (!gradientsLeaving.take(action.takes, from.chunk, m))
         return "backward without its gradient";
     } else if (from.rank >= 0 &&
-               (action.joined ? !gradientsArriving.holds(action.chunk, m)
-                              : !gradientsArriving.take(action.chunk, m))) {
+               !(action.joined
+                     ? gradientsArriving.holds(action.takes, action.chunk, m)
+                     : gradientsArriving.take(action.takes, action.chunk, m))) {
       return "backward without its gradient";
     }
-    if (to.rank >= 0 && !gradientsLeaving.put(action.chunk, m))
+    if (to.rank >= 0 && !gradientsLeaving.put(action.leaves, action.chunk, m))
       return "backward overwrites a gradient that was not sent";
     task.progress = DataDone;
     task.joined = action.joined;
+    task.gradient = action.takes;
     return "";
   }
 
@@ -218,7 +219,7 @@ private:
     if (task.slot != action.slot)
       return "weight gradient reads another slot than forward wrote";
     if (task.joined) // both gradients have read what arrived
-      gradientsArriving.take(action.chunk, action.microbatch);
+      gradientsArriving.take(task.gradient, action.chunk, action.microbatch);
     slotHolds[static_cast<size_t>(action.chunk)]
              [static_cast<size_t>(action.slot)] = empty;
     task.progress = WeightDone;

@@ -361,6 +361,28 @@ TEST_CASE("named mistakes are named") {
     action.slot = 0;
   CHECK(mentions(s, "still alive"));
 
+  s = good; // one border buffer more than there is
+  for (Action &action : s.actions[0])
+    if (action.leaves >= 0)
+      action.leaves += s.borders[0].count();
+  CHECK(mentions(s, "forward overwrites a stream"));
+
+  s = good; // a gradient that leaves lies where one arrives
+  for (Action &action : s.actions[0])
+    if (action.kind == ActionKind::BackwardData)
+      action.takes = 0;
+  CHECK(mentions(s, "backward without its gradient"));
+
+  // Two gradients that arrive before either is used, in one buffer.
+  s = makeSchedule(ScheduleKind::Interleaved, 2, 8, 2);
+  const bool several = s.borders[0].streamsLeaving > 1;
+  CHECK(several);
+  for (Action &action : s.actions[0])
+    for (int32_t *number : {&action.takes, &action.leaves})
+      if (*number > 0 && *number < s.borders[0].streamsLeaving)
+        *number = 0;
+  CHECK(mentions(s, "forward overwrites a stream that was not sent"));
+
   s = good; // step before reduce
   std::swap(s.actions[1][s.actions[1].size() - 1],
             s.actions[1][s.actions[1].size() - 2]);
