@@ -30,6 +30,7 @@ private:
   Constant *run(const sw_rt_run &value);
   Constant *action(const sw_rt_action &value);
   Constant *arena(const sw_rt_arena &value);
+  Constant *chunk(const ChunkTable &value);
   Constant *stage(const StageTable &value);
   Constant *axis(const std::pair<std::string, int64_t> &value);
 };
@@ -131,13 +132,16 @@ Constant *TableEmitter::run(const sw_rt_run &value) {
 }
 
 Constant *TableEmitter::action(const sw_rt_action &value) {
-  return structure(
-      {"sw_rt_action",
-       sizeof(sw_rt_action),
-       {FIELD(sw_rt_action, kind, number(value.kind)),
-        FIELD(sw_rt_action, chunk, number(value.chunk)),
-        FIELD(sw_rt_action, microbatch, number(value.microbatch)),
-        FIELD(sw_rt_action, slot, number(value.slot))}});
+  return structure({"sw_rt_action",
+                    sizeof(sw_rt_action),
+                    {FIELD(sw_rt_action, kind, number(value.kind)),
+                     FIELD(sw_rt_action, chunk, number(value.chunk)),
+                     FIELD(sw_rt_action, microbatch, number(value.microbatch)),
+                     FIELD(sw_rt_action, slot, number(value.slot)),
+                     FIELD(sw_rt_action, takes, number(value.takes)),
+                     FIELD(sw_rt_action, leaves, number(value.leaves)),
+                     FIELD(sw_rt_action, peer, number(value.peer)),
+                     FIELD(sw_rt_action, reserved, number(value.reserved))}});
 }
 
 #define ARENA(member)                                                          \
@@ -149,30 +153,47 @@ Constant *TableEmitter::arena(const sw_rt_arena &value) {
        sizeof(sw_rt_arena),
        {ARENA(parameters), ARENA(gradients), ARENA(optimizer), ARENA(slots),
         ARENA(p2p), ARENA(comm), ARENA(workspace), ARENA(total),
-        ARENA(parameters_bytes), ARENA(gradients_bytes),
-        ARENA(optimizer_bytes), ARENA(slots_bytes), ARENA(p2p_bytes),
-        ARENA(comm_bytes), ARENA(workspace_bytes), ARENA(elements),
-        ARENA(optimizer_elements), ARENA(slot_bytes), ARENA(gradient_stream),
-        ARENA(num_slots), ARENA(reserved)}});
+        ARENA(parameters_bytes), ARENA(gradients_bytes), ARENA(optimizer_bytes),
+        ARENA(slots_bytes), ARENA(p2p_bytes), ARENA(comm_bytes),
+        ARENA(workspace_bytes), ARENA(elements), ARENA(optimizer_elements),
+        ARENA(gradient_stream)}});
 }
 
 #undef ARENA
 
-Constant *TableEmitter::stage(const StageTable &value) {
+Constant *TableEmitter::chunk(const ChunkTable &value) {
   Constant *runs =
       arrayOf("runs", value.runs,
               [&](const sw_rt_run &element) { return run(element); });
+  const sw_rt_chunk &rest = value.rest;
+  return structure({"sw_rt_chunk",
+                    sizeof(sw_rt_chunk),
+                    {FIELD(sw_rt_chunk, num_runs,
+                           number(static_cast<int32_t>(value.runs.size()))),
+                     FIELD(sw_rt_chunk, num_slots, number(rest.num_slots)),
+                     FIELD(sw_rt_chunk, runs, runs),
+                     FIELD(sw_rt_chunk, first_slot, number(rest.first_slot)),
+                     FIELD(sw_rt_chunk, slot_bytes, number(rest.slot_bytes)),
+                     FIELD(sw_rt_chunk, position, number(rest.position)),
+                     FIELD(sw_rt_chunk, reserved, number(rest.reserved))}});
+}
+
+Constant *TableEmitter::stage(const StageTable &value) {
+  Constant *chunks =
+      arrayOf("chunks", value.chunks,
+              [&](const ChunkTable &element) { return chunk(element); });
   Constant *actions =
       arrayOf("actions", value.actions,
               [&](const sw_rt_action &element) { return action(element); });
   return structure(
       {"sw_rt_stage",
        sizeof(sw_rt_stage),
-       {FIELD(sw_rt_stage, num_runs,
-              number(static_cast<int32_t>(value.runs.size()))),
+       {FIELD(sw_rt_stage, num_chunks,
+              number(static_cast<int32_t>(value.chunks.size()))),
         FIELD(sw_rt_stage, num_actions,
               number(static_cast<int32_t>(value.actions.size()))),
-        FIELD(sw_rt_stage, runs, runs), FIELD(sw_rt_stage, actions, actions),
+        FIELD(sw_rt_stage, chunks, chunks),
+        FIELD(sw_rt_stage, actions, actions),
         FIELD(sw_rt_stage, shared, block(value.shared)),
         FIELD(sw_rt_stage, shared_owners, number(value.sharedOwners)),
         FIELD(sw_rt_stage, reserved, number(uint32_t{0})),

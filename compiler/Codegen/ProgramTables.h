@@ -39,8 +39,13 @@ struct KindTable {
   int64_t savedBytes = 0;
 };
 
-struct StageTable {
+struct ChunkTable {
   std::vector<sw_rt_run> runs;
+  sw_rt_chunk rest = {}; ///< all but the runs
+};
+
+struct StageTable {
+  std::vector<ChunkTable> chunks;
   std::vector<sw_rt_action> actions;
   BlockTable shared;
   uint32_t sharedOwners = 0;

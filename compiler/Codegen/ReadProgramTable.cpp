@@ -39,6 +39,8 @@ private:
   /// Number of the kind named by a run ("dense.full"), added when new.
   FailureOr<int32_t> kindNamed(spmd::StageOp stage, StringRef name);
   LogicalResult readArena(spmd::StageOp stage, sw_rt_arena &arena);
+  LogicalResult readChunks(spmd::StageOp stage,
+                           std::vector<ChunkTable> &chunks);
   BlockTable block(const cost::ParameterBlock &layout,
                    llvm::function_ref<const cost::Parameter &(int)> parameter);
   ParameterTable parameter(const cost::Parameter &parameter);
@@ -165,32 +167,61 @@ LogicalResult TableReader::readArena(spmd::StageOp stage, sw_rt_arena &arena) {
   ARENA(workspace_bytes);
   ARENA(elements);
   ARENA(optimizer_elements);
-  ARENA(slot_bytes);
   ARENA(gradient_stream);
 #undef ARENA
-  arena.num_slots = static_cast<int32_t>(read("num_slots"));
   return result;
 }
 
-LogicalResult TableReader::readStage(spmd::StageOp stage) {
-  const cost::Program &program = planned.program;
-  StageTable entry;
+LogicalResult TableReader::readChunks(spmd::StageOp stage,
+                                      std::vector<ChunkTable> &chunks) {
+  chunks.resize(stage.getNumChunks());
+  auto ofChunks = [&](DenseI64ArrayAttr values) {
+    return values && values.size() == static_cast<int64_t>(chunks.size());
+  };
+  DenseI64ArrayAttr slots = stage.getSlotsAttr();
+  auto first = stage.getArenaAttr().getAs<DenseI64ArrayAttr>("first_slot");
+  auto bytes = stage.getArenaAttr().getAs<DenseI64ArrayAttr>("slot_bytes");
+  if (!ofChunks(slots) || !ofChunks(first) || !ofChunks(bytes))
+    return stage.emitOpError()
+           << "expected 'slots', and 'first_slot' and 'slot_bytes' in 'arena', "
+              "of "
+           << chunks.size() << " chunks";
+  const std::vector<int64_t> positions =
+      cost::stagesOfRank(planned.plan, stage.getIndex());
+  for (auto [number, chunk] : llvm::enumerate(chunks)) {
+    chunk.rest.num_slots = static_cast<int32_t>(slots[number]);
+    chunk.rest.first_slot = first[number];
+    chunk.rest.slot_bytes = bytes[number];
+    chunk.rest.position = static_cast<int32_t>(positions[number]);
+  }
   for (auto run : stage.getRuns().getAsRange<ArrayAttr>()) {
     FailureOr<int32_t> kind =
         kindNamed(stage, cast<StringAttr>(run[0]).getValue());
     if (failed(kind))
       return failure();
-    entry.runs.push_back(
+    chunks[spmd::StageOp::chunkOf(run)].runs.push_back(
         {*kind, static_cast<int32_t>(cast<IntegerAttr>(run[1]).getInt()),
          cast<IntegerAttr>(run[2]).getInt()});
   }
+  return success();
+}
+
+LogicalResult TableReader::readStage(spmd::StageOp stage) {
+  const cost::Program &program = planned.program;
+  StageTable entry;
+  if (failed(readArena(stage, entry.arena)) ||
+      failed(readChunks(stage, entry.chunks)))
+    return failure();
   if (!stage.getSchedule())
     return stage.emitOpError("expected 'schedule'");
   for (auto action : stage.getSchedule()->getAsRange<spmd::ActionAttr>())
     entry.actions.push_back({static_cast<int32_t>(action.getKind()),
                              static_cast<int32_t>(action.getChunk()),
                              static_cast<int32_t>(action.getMicrobatch()),
-                             static_cast<int32_t>(action.getSlot())});
+                             static_cast<int32_t>(action.getSlot()),
+                             static_cast<int32_t>(action.getTakes()),
+                             static_cast<int32_t>(action.getLeaves()),
+                             static_cast<int32_t>(action.getPeer()), 0});
 
   const auto shared = cost::sharedParameters(program);
   const cost::ParameterBlock sharedLayout = cost::sharedBlock(
@@ -205,8 +236,6 @@ LogicalResult TableReader::readStage(spmd::StageOp stage) {
       for (int64_t owner : cost::ownerStages(program, planned.plan,
                                              shared[index].name))
         entry.sharedOwners |= uint32_t{1} << owner;
-  if (failed(readArena(stage, entry.arena)))
-    return failure();
   table.stages.push_back(std::move(entry));
   return success();
 }

@@ -13,18 +13,20 @@ std::vector<NotCompiled> notCompiled(const Plan &plan) {
   const auto among = [](const auto &known, auto value) {
     return std::find(known.begin(), known.end(), value) != known.end();
   };
-  if (!among(facts.schedules, plan.schedule))
-    all.push_back({"/schedule/kind",
-                   "schedules other than gpipe and 1f1b (this is '" +
-                       std::string(name(plan.schedule)) + "')"});
+  // The search enumerates facts.schedules; the compiler follows any table.
+  if (splitsBackward(plan.schedule))
+    all.push_back(
+        {"/schedule/kind", "schedules that split the backward pass (this is '" +
+                               std::string(name(plan.schedule)) + "')"});
   // The order of work is written out: 15 s and 0.9 GB for a million.
   constexpr int64_t mostMicrobatches = 1 << 20;
-  if (const int64_t most = mostMicrobatches / plan.pp;
+  const int64_t stages = stageCount(plan);
+  if (const int64_t most = mostMicrobatches / stages;
       plan.microbatches() > most)
     all.push_back({"/batch/global",
                    "more than " + std::to_string(most) +
-                       " microbatches a step on " + std::to_string(plan.pp) +
-                       plural(plan.pp, " stage") + " (these are " +
+                       " microbatches a step on " + std::to_string(stages) +
+                       plural(stages, " stage") + " (these are " +
                        std::to_string(plan.microbatches()) + ")"});
   if (!among(facts.zero, plan.zero) || plan.zeroRanks > 0)
     all.push_back({"/parallel/zero",

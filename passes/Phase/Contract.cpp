@@ -173,9 +173,17 @@ void Contract::checkStage(spmd::StageOp stage, int64_t index) {
     error(stage, BreachId::phase_c10) // phase_c10
         << "expected 'schedule' and 'slots', but got "
         << (stage.getSchedule() ? "no 'slots'" : "no 'schedule'");
-  if (phase >= IrPhase::Scheduled && stage.getSlots().value_or(1) < 1)
-    error(stage, BreachId::phase_c10) // phase_c10
-        << "expected at least 1 of 'slots', but got " << *stage.getSlots();
+  if (phase >= IrPhase::Scheduled && stage.getSlots()) {
+    ArrayRef<int64_t> slots = *stage.getSlots();
+    if (static_cast<int64_t>(slots.size()) != stage.getNumChunks())
+      error(stage, BreachId::phase_c10) // phase_c10
+          << "expected 'slots' of " << stage.getNumChunks()
+          << " chunks, but got those of " << slots.size();
+    for (int64_t count : slots)
+      if (count < 1)
+        error(stage, BreachId::phase_c10) // phase_c10
+            << "expected at least 1 of 'slots', but got " << count;
+  }
   if (phase >= IrPhase::Allocated && !stage.getArena()) // phase_c11
     error(stage, BreachId::phase_c11) << "expected 'arena', but got none";
 }

@@ -118,30 +118,57 @@ bool isNumbered(const cost::Kind &kind) {
   });
 }
 
-/// Creates one spmd.stage per stage of the plan. Layers are numbered through
+/// The runs of the plan's stage `stage`, as chunk `chunk` of its rank, with the
+/// first layer's number `layer`.
+SmallVector<Attribute> runsOf(Builder &builder, const PlannedModule &planned,
+                              const cost::Stage &stage, int64_t chunk,
+                              int64_t layer) {
+  SmallVector<Attribute> runs;
+  for (const cost::StageRun &run : stage.runs) {
+    if (run.count == 0)
+      continue;
+    const cost::Kind &kind =
+        planned.program.kinds[cost::kindIndex(planned.program, run.kind)];
+    SmallVector<Attribute> entries = {
+        builder.getStringAttr(variantName(kind, run.recompute)),
+        builder.getI64IntegerAttr(run.count),
+        builder.getI64IntegerAttr(isNumbered(kind) ? layer : 0)};
+    if (planned.plan.chunks > 1)
+      entries.push_back(builder.getI64IntegerAttr(chunk));
+    runs.push_back(builder.getArrayAttr(entries));
+    if (isNumbered(kind))
+      layer += run.count;
+  }
+  return runs;
+}
+
+/// Creates one spmd.stage per rank of the pipeline. The plan lists its stages in
+/// the order of the model; each is a chunk of a rank. Layers are numbered through
 /// all kinds that are numbered in the Hugging Face names.
 void createStages(ModuleOp module, const PlannedModule &planned) {
   OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+  const cost::Plan &plan = planned.plan;
+  std::vector<int64_t> firstLayers;
   int64_t layer = 0;
-  for (auto [index, stage] : llvm::enumerate(planned.plan.stages)) {
-    SmallVector<Attribute> runs;
-    for (const cost::StageRun &run : stage.runs) {
-      if (run.count == 0)
-        continue;
-      const cost::Kind &kind =
-          planned.program.kinds[cost::kindIndex(planned.program, run.kind)];
-      runs.push_back(builder.getArrayAttr(
-          {builder.getStringAttr(variantName(kind, run.recompute)),
-           builder.getI64IntegerAttr(run.count),
-           builder.getI64IntegerAttr(isNumbered(kind) ? layer : 0)}));
-      if (isNumbered(kind))
+  for (const cost::Stage &stage : plan.stages) {
+    firstLayers.push_back(layer);
+    for (const cost::StageRun &run : stage.runs)
+      if (isNumbered(planned.program.kinds[cost::kindIndex(planned.program,
+                                                           run.kind)]))
         layer += run.count;
-    }
-    spmd::StageOp::create(
-        builder, module.getLoc(), "stage" + std::to_string(index),
-        static_cast<int64_t>(index), builder.getArrayAttr(runs),
-        /*schedule=*/ArrayAttr(), /*slots=*/IntegerAttr(),
-        /*arena=*/DictionaryAttr());
+  }
+  for (int64_t rank = 0; rank < plan.pp; ++rank) {
+    SmallVector<Attribute> runs;
+    for (auto [chunk, stage] : llvm::enumerate(cost::stagesOfRank(plan, rank)))
+      llvm::append_range(runs, runsOf(builder, planned, plan.stages[stage],
+                                      static_cast<int64_t>(chunk),
+                                      firstLayers[stage]));
+    spmd::StageOp::create(builder, module.getLoc(),
+                          "stage" + std::to_string(rank), rank,
+                          builder.getArrayAttr(runs),
+                          /*schedule=*/ArrayAttr(),
+                          /*slots=*/DenseI64ArrayAttr(),
+                          /*arena=*/DictionaryAttr());
   }
 }
 

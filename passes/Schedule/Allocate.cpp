@@ -25,6 +25,7 @@ struct Variant {
   const cost::Kind *kind = nullptr;
   model::KindOp forward, dataGrad, weightGrad;
   int64_t workspaceBytes = 0;
+  int64_t savedBytes = 0; ///< of one layer in a slot, with its stream
 };
 
 /// Offsets of saved values behind the stream in their slot, by index.
@@ -42,6 +43,18 @@ std::map<int64_t, int64_t> savedOffsets(model::KindOp forward) {
   return offsets;
 }
 
+/// What one layer has in a slot: the stream that enters and its saved values.
+int64_t savedBytes(model::KindOp forward) {
+  int64_t bytes = 0;
+  for (auto [number, type] : llvm::enumerate(forward.getArgumentTypes()))
+    if (forward.getModelArg(number).getKind() == model::ArgKind::StreamIn)
+      bytes += aligned(bytesOf(type));
+  for (auto [number, type] : llvm::enumerate(forward.getResultTypes()))
+    if (forward.getModelRes(number).getKind() == model::ResultKind::Saved)
+      bytes += aligned(bytesOf(type));
+  return bytes;
+}
+
 class Allocator {
 public:
   explicit Allocator(const ParameterAddresses &parameters)
@@ -54,6 +67,7 @@ public:
       if (op)
         backward.push_back(op);
     std::map<int64_t, int64_t> saved = savedOffsets(variant.forward);
+    variant.savedBytes = savedBytes(variant.forward);
     int64_t most = 0;
     for (ArrayRef<model::KindOp> functions :
          {ArrayRef<model::KindOp>(variant.forward),
@@ -213,6 +227,61 @@ private:
   const ParameterAddresses &parameters;
 };
 
+/// Slots of one size.
+struct SlotPool {
+  int64_t bytes;
+  std::vector<bool> used; ///< by slot
+};
+
+/// Numbers the slots of the actions anew, so that chunks whose slots are of one
+/// size share them, each microbatch the lowest that is free from its first
+/// action to its weight gradient. Returns the pools; `poolOf` has that of each
+/// chunk.
+std::vector<SlotPool> shareSlots(spmd::StageOp stage,
+                                 ArrayRef<int64_t> slotBytes,
+                                 SmallVector<size_t> &poolOf) {
+  std::vector<SlotPool> pools;
+  for (int64_t bytes : slotBytes) {
+    auto same = llvm::find_if(
+        pools, [&](const SlotPool &pool) { return pool.bytes == bytes; });
+    poolOf.push_back(same - pools.begin());
+    if (same == pools.end())
+      pools.push_back({bytes, {}});
+  }
+  std::map<std::pair<int64_t, int64_t>, int64_t> slotOf;
+  SmallVector<Attribute> actions;
+  for (auto action : stage.getSchedule()->getAsRange<spmd::ActionAttr>()) {
+    int64_t slot = action.getSlot();
+    if (action.getKind() == spmd::ActionKind::Forward ||
+        action.getKind() == spmd::ActionKind::BackwardData ||
+        action.getKind() == spmd::ActionKind::BackwardWeight ||
+        action.getKind() == spmd::ActionKind::RecvForward) {
+      std::vector<bool> &used = pools[poolOf[action.getChunk()]].used;
+      auto [at, isNew] =
+          slotOf.try_emplace({action.getChunk(), action.getMicrobatch()}, 0);
+      if (isNew) {
+        at->second = llvm::find(used, false) - used.begin();
+        if (at->second == static_cast<int64_t>(used.size()))
+          used.push_back(false);
+        used[at->second] = true;
+      }
+      slot = at->second;
+      if (action.getKind() == spmd::ActionKind::BackwardWeight)
+        used[slot] = false;
+    }
+    actions.push_back(spmd::ActionAttr::get(
+        stage.getContext(), action.getKind(), action.getMicrobatch(), slot,
+        action.getChunk(), action.getTakes(), action.getLeaves(),
+        action.getPeer()));
+  }
+  stage.setScheduleAttr(ArrayAttr::get(stage.getContext(), actions));
+  SmallVector<int64_t> slots;
+  for (size_t pool : poolOf)
+    slots.push_back(static_cast<int64_t>(pools[pool].used.size()));
+  stage.setSlots(slots);
+  return pools;
+}
+
 /// Lays out the arena of a stage, as sw_rt_arena documents it.
 DictionaryAttr arenaOf(spmd::StageOp stage, const PlannedModule &planned,
                        const std::map<std::string, Variant> &variants) {
@@ -220,11 +289,14 @@ DictionaryAttr arenaOf(spmd::StageOp stage, const PlannedModule &planned,
   cost::MemoryParts memory =
       cost::memoryOf(planned.program, plan, stage.getIndex());
   int64_t temporaries = 0;
-  for (Attribute run : stage.getRuns())
-    temporaries =
-        std::max(temporaries,
-                 variants.at(cast<StringAttr>(cast<ArrayAttr>(run)[0]).str())
-                     .workspaceBytes);
+  SmallVector<int64_t> slotBytes(stage.getNumChunks(), 0);
+  for (Attribute run : stage.getRuns()) {
+    auto entries = cast<ArrayAttr>(run);
+    const Variant &variant = variants.at(cast<StringAttr>(entries[0]).str());
+    temporaries = std::max(temporaries, variant.workspaceBytes);
+    slotBytes[spmd::StageOp::chunkOf(run)] +=
+        cast<IntegerAttr>(entries[1]).getInt() * variant.savedBytes;
+  }
   int64_t stream = aligned(cost::streamBytes(planned.program, plan).count());
 
   Builder builder(stage.getContext());
@@ -249,12 +321,24 @@ DictionaryAttr arenaOf(spmd::StageOp stage, const PlannedModule &planned,
   set("total", end);
   int64_t elements =
       memory.parameters.count() / cost::byteWidth(plan.dtypes.param);
-  int64_t slots = stage.getSlots().value_or(1);
   set("elements", elements);
   set("optimizer_elements", elements / cost::zeroDegree(plan));
-  set("slot_bytes", memory.saved.count() / slots);
   set("gradient_stream", temporaries);
-  set("num_slots", slots);
+  SmallVector<size_t> poolOf;
+  SmallVector<int64_t> firstOfPool, firstSlots;
+  int64_t slotsEnd = 0;
+  for (const SlotPool &pool : shareSlots(stage, slotBytes, poolOf)) {
+    firstOfPool.push_back(slotsEnd);
+    slotsEnd += pool.bytes * static_cast<int64_t>(pool.used.size());
+  }
+  for (size_t pool : poolOf)
+    firstSlots.push_back(firstOfPool[pool]);
+  auto setList = [&](StringRef key, ArrayRef<int64_t> values) {
+    entries.push_back(
+        builder.getNamedAttr(key, builder.getDenseI64ArrayAttr(values)));
+  };
+  setList("first_slot", firstSlots);
+  setList("slot_bytes", slotBytes);
   return builder.getDictionaryAttr(entries);
 }
 

@@ -14,6 +14,27 @@ static_assert(static_cast<int>(spmd::ActionKind::Step) ==
 
 namespace {
 
+/// The stage at the other end of a transfer; -1 of other actions.
+int64_t peerOf(const cost::Plan &plan, int64_t stage,
+               const cost::Action &action) {
+  const cost::ChunkPlace place{stage, action.chunk};
+  switch (action.kind) {
+  case cost::ActionKind::SendForward:
+  case cost::ActionKind::RecvBackward:
+    return cost::placeBehind(plan.schedule, plan.pp, plan.chunks, place).rank;
+  case cost::ActionKind::RecvForward:
+  case cost::ActionKind::SendBackward:
+    return cost::placeBefore(plan.schedule, plan.pp, plan.chunks, place).rank;
+  case cost::ActionKind::Forward:
+  case cost::ActionKind::BackwardData:
+  case cost::ActionKind::BackwardWeight:
+  case cost::ActionKind::Reduce:
+  case cost::ActionKind::Step:
+    break;
+  }
+  return -1;
+}
+
 class OrderMicrobatchesPass
     : public impl::OrderMicrobatchesPassBase<OrderMicrobatchesPass> {
 public:
@@ -23,8 +44,13 @@ public:
     cost::Plan plan;
     if (failed(readPlanText(module, plan)))
       return failure();
-    cost::Schedule schedule =
-        cost::makeSchedule(plan.schedule, plan.pp, plan.microbatches());
+    if (std::string wrong =
+            cost::scheduleProblem(plan.schedule, plan.pp, plan.chunks,
+                                  plan.microbatches(), plan.group);
+        !wrong.empty())
+      return emitError(module.getLoc()) << wrong;
+    cost::Schedule schedule = cost::makeSchedule(
+        plan.schedule, plan.pp, plan.microbatches(), plan.chunks, plan.group);
     // Never trust the solver: the check shares no code with it.
     if (std::string wrong = cost::verify(schedule); !wrong.empty())
       return emitError(module.getLoc())
@@ -38,9 +64,11 @@ public:
       for (const cost::Action &action : schedule.actions[stage.getIndex()])
         actions.push_back(spmd::ActionAttr::get(
             &getContext(), static_cast<spmd::ActionKind>(action.kind),
-            action.microbatch, action.slot, action.chunk));
+            action.microbatch, action.slot, action.chunk, action.takes,
+            action.leaves, peerOf(plan, stage.getIndex(), action)));
       stage.setScheduleAttr(ArrayAttr::get(&getContext(), actions));
-      stage.setSlots(schedule.slots[stage.getIndex()]);
+      stage.setSlots(ArrayRef(schedule.slots)
+                         .slice(stage.getIndex() * plan.chunks, plan.chunks));
     }
     setPhase(module, IrPhase::Scheduled);
     return success();

@@ -10,13 +10,14 @@ def OrderMicrobatchesPass : PhasePass<"sw-order-microbatches", ["Partitioned"]> 
     Input contract: phase `partitioned`.
     Output contract: phase `scheduled`. Each `spmd.stage` carries `schedule`,
     the actions of one optimizer step in order, and `slots`, the number of
-    activation slots they use. The lists are `makeSchedule` of the plan and have
-    passed `verify`, which simulates them with code of its own.
+    activation slots they use, chunk by chunk. The lists are `makeSchedule` of
+    the plan and have passed `verify`, which simulates them with its own code.
 
     ```mlir
     spmd.stage @stage0 {index = 0, runs = [["dense.none", 2, 0]]}
     // after:
-    spmd.stage @stage0 {index = 0, runs = [["dense.none", 2, 0]], slots = 1,
+    spmd.stage @stage0 {index = 0, runs = [["dense.none", 2, 0]],
+        slots = array<i64: 1>,
         schedule = [#spmd.action<forward, 0, 0>,
                     #spmd.action<backward_data, 0, 0>,
                     #spmd.action<backward_weight, 0, 0>,
@@ -44,7 +45,8 @@ def AllocatePass : PhasePass<"sw-allocate", ["Scheduled"]> {
     Output contract: phase `allocated`. Every op result has `spmd.address`
     (array of `#rt.addr`, one per result), every argument and result of a kind
     too (one `#rt.addr`); kinds have `workspace_bytes`, stages `arena`: offsets
-    and sizes of the parts as `sw_rt_arena` documents them.
+    and sizes of the parts as `sw_rt_arena` documents them. Chunks of a stage
+    whose slots are of one size share them: their slots are numbered anew.
 
     Values that leave a function lie at their place from the start: saved
     values in the slot, gradients of parameters in the accumulators (results

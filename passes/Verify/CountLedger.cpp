@@ -97,7 +97,7 @@ int64_t flopsOfOp(Operation &op) {
 /// A kind as one stage runs it.
 struct StageKind {
   model::KindOp forward, dataGrad, weightGrad;
-  int64_t layers = 0;
+  int64_t layers = 0, chunk = 0;
 };
 
 /// Parameters that are reduced together: axes besides dp, and decay.
@@ -117,9 +117,9 @@ public:
       return failure();
     countActions();
     for (const StageKind &kind : kinds) {
-      countFunction(kind.forward, Phase::Forward, kind.layers);
-      countFunction(kind.dataGrad, Phase::DataGrad, kind.layers);
-      countFunction(kind.weightGrad, Phase::WeightGrad, kind.layers);
+      countFunction(kind, kind.forward, Phase::Forward);
+      countFunction(kind, kind.dataGrad, Phase::DataGrad);
+      countFunction(kind, kind.weightGrad, Phase::WeightGrad);
     }
     countTransfers();
     if (failed(countStep()))
@@ -131,14 +131,17 @@ public:
 private:
   LogicalResult collectKinds() {
     for (Attribute run : stage.getRuns()) {
-      auto triple = cast<ArrayAttr>(run);
-      std::string name = cast<StringAttr>(triple[0]).str();
+      auto entries = cast<ArrayAttr>(run);
+      std::string name = cast<StringAttr>(entries[0]).str();
       StageKind kind;
       kind.forward = module.lookupSymbol<model::KindOp>(name + ".forward");
       kind.dataGrad = module.lookupSymbol<model::KindOp>(name + ".data_grad");
       kind.weightGrad =
           module.lookupSymbol<model::KindOp>(name + ".weight_grad");
-      kind.layers = cast<IntegerAttr>(triple[1]).getInt();
+      kind.layers = cast<IntegerAttr>(entries[1]).getInt();
+      kind.chunk =
+          entries.size() < 4 ? 0 : cast<IntegerAttr>(entries[3]).getInt();
+      chunks = std::max(chunks, kind.chunk + 1);
       if (!kind.forward)
         return stage.emitOpError() << "expected a function '" << name
                                    << ".forward', but found none";
@@ -147,23 +150,41 @@ private:
     return success();
   }
 
-  /// Number of actions of a kind, from the schedule if there is one.
+  /// Number of actions of a kind, of all chunks and of each, from the schedule
+  /// if there is one. Without one every chunk but the ends of the model's has
+  /// transfers on both sides: no two that follow one another are on one stage.
   void countActions() {
     if (std::optional<ArrayAttr> schedule = stage.getSchedule()) {
-      for (Attribute entry : *schedule)
-        ++actions[cast<spmd::ActionAttr>(entry).getKind()];
+      for (Attribute entry : *schedule) {
+        auto action = cast<spmd::ActionAttr>(entry);
+        ++actions[action.getKind()];
+        ++chunkActions[{action.getKind(), action.getChunk()}];
+        for (int64_t buffer : {action.getTakes(), action.getLeaves()})
+          if (buffer >= 0)
+            borders.insert(buffer);
+      }
       return;
     }
     using spmd::ActionKind;
-    bool first = stage.getIndex() == 0;
-    bool last = stage.getIndex() + 1 == stages();
+    int64_t behind = chunks, before = chunks;
+    if (stage.getIndex() + 1 == stages())
+      --behind;
+    if (stage.getIndex() == 0)
+      --before;
     for (ActionKind kind : {ActionKind::Forward, ActionKind::BackwardData,
                             ActionKind::BackwardWeight})
-      actions[kind] = plan.microbatches();
+      for (int64_t chunk = 0; chunk < chunks; ++chunk)
+        chunkActions[{kind, chunk}] = plan.microbatches();
     for (ActionKind kind : {ActionKind::SendForward, ActionKind::RecvBackward})
-      actions[kind] = last ? 0 : plan.microbatches();
+      actions[kind] = behind * plan.microbatches();
     for (ActionKind kind : {ActionKind::RecvForward, ActionKind::SendBackward})
-      actions[kind] = first ? 0 : plan.microbatches();
+      actions[kind] = before * plan.microbatches();
+    // One buffer per transfer, but the stream that arrives goes to its slot: so
+    // it is with one chunk.
+    for (ActionKind kind : {ActionKind::SendForward, ActionKind::RecvBackward,
+                            ActionKind::SendBackward})
+      if (actions[kind] > 0)
+        borders.insert(static_cast<int64_t>(kind));
   }
 
   void add(cost::Collective collective, const std::string &group, Phase phase,
@@ -180,15 +201,16 @@ private:
     staging = std::max(staging, (elements + ranks - 1) / ranks * width);
   }
 
-  void countFunction(model::KindOp function, Phase phase, int64_t layers) {
+  void countFunction(const StageKind &kind, model::KindOp function,
+                     Phase phase) {
     if (!function)
       return;
-    int64_t runs = actions[phase == Phase::Forward
-                               ? spmd::ActionKind::Forward
-                               : (phase == Phase::DataGrad
-                                      ? spmd::ActionKind::BackwardData
-                                      : spmd::ActionKind::BackwardWeight)];
-    int64_t times = layers * runs;
+    spmd::ActionKind action =
+        phase == Phase::Forward
+            ? spmd::ActionKind::Forward
+            : (phase == Phase::DataGrad ? spmd::ActionKind::BackwardData
+                                        : spmd::ActionKind::BackwardWeight);
+    int64_t times = kind.layers * chunkActions[{action, kind.chunk}];
     int64_t flops = 0;
     for (Operation &op : function.getBody().front()) {
       flops += flopsOfOp(op);
@@ -366,6 +388,35 @@ private:
     return bytes;
   }
 
+  /// Bytes of the slots: of each size of a slot as many as the chunks that have
+  /// it are in at once, between the first action and the weight gradient of a
+  /// microbatch.
+  int64_t countSlots() {
+    std::vector<int64_t> sizes(chunks, 0);
+    for (const StageKind &kind : kinds)
+      sizes[kind.chunk] += kind.layers * slotBytes(kind.forward);
+    std::map<int64_t, int64_t> most; // by size
+    std::map<int64_t, std::set<std::pair<int64_t, int64_t>>> now;
+    if (std::optional<ArrayAttr> schedule = stage.getSchedule())
+      for (auto action : schedule->getAsRange<spmd::ActionAttr>()) {
+        if (action.getChunk() >= chunks)
+          continue; // of no run
+        const int64_t size = sizes[action.getChunk()];
+        const std::pair who(action.getChunk(), action.getMicrobatch());
+        if (action.getKind() == spmd::ActionKind::RecvForward ||
+            action.getKind() == spmd::ActionKind::Forward)
+          now[size].insert(who);
+        most[size] =
+            std::max(most[size], static_cast<int64_t>(now[size].size()));
+        if (action.getKind() == spmd::ActionKind::BackwardWeight)
+          now[size].erase(who);
+      }
+    int64_t bytes = 0;
+    for (auto [size, count] : most)
+      bytes += size * count;
+    return bytes;
+  }
+
   /// End of the last buffer that `function` has in the workspace.
   int64_t workspaceEnd(model::KindOp function) {
     int64_t end = 0;
@@ -391,21 +442,14 @@ private:
     memory.gradients = Bytes(elements * gradWidth);
     memory.optimizer = Bytes(elements / (plan.zero >= 1 ? dp : 1) * 3 *
                              cost::byteWidth(plan.dtypes.master));
-    int64_t slot = 0, workspace = 0;
+    int64_t workspace = 0;
+    memory.saved = Bytes(countSlots());
     for (const StageKind &kind : kinds) {
-      slot += kind.layers * slotBytes(kind.forward);
       for (model::KindOp op : {kind.forward, kind.dataGrad, kind.weightGrad})
         workspace = std::max(workspace, workspaceEnd(op));
     }
-    memory.saved = Bytes(stage.getSlots().value_or(0) * slot);
     int64_t alignedStream = alignedTo(stream, kAlignment);
-    // One buffer per transfer, but the stream that arrives goes to its slot.
-    int64_t borders = 0;
-    using spmd::ActionKind;
-    for (ActionKind kind : {ActionKind::SendForward, ActionKind::RecvBackward,
-                            ActionKind::SendBackward})
-      borders += actions[kind] > 0;
-    memory.p2p = Bytes(borders * alignedStream);
+    memory.p2p = Bytes(static_cast<int64_t>(borders.size()) * alignedStream);
     memory.comm = Bytes(alignedTo(staging, kAlignment));
     if (stage.getArena())
       memory.workspace = Bytes(workspace + 2 * alignedStream);
@@ -429,7 +473,10 @@ private:
   plan::MeshAttr mesh;
   int64_t dp;
   std::vector<StageKind> kinds;
+  int64_t chunks = 1;
   std::map<spmd::ActionKind, int64_t> actions;
+  std::map<std::pair<spmd::ActionKind, int64_t>, int64_t> chunkActions;
+  std::set<int64_t> borders; ///< buffers that an action takes or leaves
   int64_t stream = 0, elements = 0, staging = 0;
   int64_t paramWidth = 0, gradWidth = 0;
 };

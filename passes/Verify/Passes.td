@@ -36,7 +36,7 @@ def VerifyPhasePass : Pass<"sw-verify-phase", "::mlir::ModuleOp"> {
       indices from 0 to 2^31 - 1; a parameter has a `model.param` of the kind
       with that index and the same type.
     * (phase_c10) From `scheduled` on, stages have `schedule` and `slots`, at
-      least one.
+      least one of each chunk.
     * (phase_c11) From `allocated` on, stages have `arena`; in `allocated` kinds
       have `workspace_bytes`, their arguments, results and ops `spmd.address`.
 

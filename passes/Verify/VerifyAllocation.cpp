@@ -173,6 +173,63 @@ private:
   std::map<int64_t, Value> kept;
 };
 
+/// Runs the schedule of a stage over a picture of its slots: what a microbatch
+/// has saved in a chunk must be whole until its weight gradient.
+LogicalResult verifySlots(spmd::StageOp stage) {
+  DictionaryAttr arena = stage.getArenaAttr();
+  DenseI64ArrayAttr first, bytes;
+  if (arena) {
+    first = arena.getAs<DenseI64ArrayAttr>("first_slot");
+    bytes = arena.getAs<DenseI64ArrayAttr>("slot_bytes");
+  }
+  if (!first || !bytes || !stage.getSchedule())
+    return Breach(stage.emitOpError(), BreachId::memory_reused)
+           << "expected 'schedule', and 'first_slot' and 'slot_bytes' in "
+              "'arena'";
+  auto end = arena.getAs<IntegerAttr>("slots_bytes");
+  struct Held {
+    int64_t begin, end, slot;
+  };
+  std::map<std::pair<int64_t, int64_t>, Held> alive; // by chunk and microbatch
+  for (auto action : stage.getSchedule()->getAsRange<spmd::ActionAttr>()) {
+    using Kind = spmd::ActionKind;
+    const Kind kind = action.getKind();
+    if (kind != Kind::RecvForward && kind != Kind::Forward &&
+        kind != Kind::BackwardData && kind != Kind::BackwardWeight)
+      continue;
+    const int64_t chunk = action.getChunk();
+    if (chunk >= first.size() || chunk >= bytes.size())
+      return Breach(stage.emitOpError(), BreachId::memory_reused)
+             << "expected slots of the chunk of " << action;
+    const std::pair who(chunk, action.getMicrobatch());
+    const int64_t begin = first[chunk] + action.getSlot() * bytes[chunk];
+    auto found = alive.find(who);
+    if (found == alive.end() && kind != Kind::RecvForward &&
+        kind != Kind::Forward)
+      return Breach(stage.emitOpError(), BreachId::memory_reused)
+             << "expected a forward before " << action;
+    if (found == alive.end()) {
+      const Held own{begin, begin + bytes[chunk], action.getSlot()};
+      if (!end || own.end > end.getInt())
+        return Breach(stage.emitOpError(), BreachId::memory_reused)
+               << "expected the slot of " << action
+               << " to end within the slots of the arena";
+      for (const auto &[other, held] : alive)
+        if (own.begin < held.end && held.begin < own.end)
+          return Breach(stage.emitOpError(), BreachId::memory_reused)
+                 << "expected a free slot for " << action << ", but microbatch "
+                 << other.second << " of chunk " << other.first << " is in it";
+      found = alive.emplace(who, own).first;
+    }
+    if (found->second.slot != action.getSlot())
+      return Breach(stage.emitOpError(), BreachId::memory_reused)
+             << "expected slot " << found->second.slot << " in " << action;
+    if (kind == Kind::BackwardWeight)
+      alive.erase(found);
+  }
+  return success();
+}
+
 class VerifyAllocationPass
     : public impl::VerifyAllocationPassBase<VerifyAllocationPass> {
 public:
@@ -194,6 +251,9 @@ public:
       if (weightGrad && failed(simulation.run(weightGrad)))
         return failure();
     }
+    for (auto stage : module.getOps<spmd::StageOp>())
+      if (failed(verifySlots(stage)))
+        return failure();
     markAllAnalysesPreserved();
     return success();
   }

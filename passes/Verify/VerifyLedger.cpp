@@ -88,8 +88,11 @@ private:
                    5 * counted.memory.workspace.count()) {
       counted.memory.workspace = predicted.memory.workspace;
     }
-    if (!stage.getSchedule())
+    if (!stage.getSchedule()) {
       counted.memory.saved = predicted.memory.saved;
+      if (stage.getNumChunks() > 1)
+        counted.memory.p2p = predicted.memory.p2p;
+    }
     std::set<std::string> wanted = linesOf(predicted), got = linesOf(counted);
     if (wanted == got)
       return true;

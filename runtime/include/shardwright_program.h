@@ -112,35 +112,59 @@ typedef enum sw_rt_action_kind {
   SW_RT_ACT_RECV_BACKWARD = 6, SW_RT_ACT_REDUCE = 7, SW_RT_ACT_STEP = 8,
 } sw_rt_action_kind;
 
+/* The tables say which buffers an action works on and who is at the other end
+ * of a transfer: the runtime knows no schedule. The order of the tables of all
+ * stages is free of deadlock if every send waits for its receive, and transfers
+ * between two stages, of streams and of gradients, stand in one order at both.
+ * -1: none. */
 typedef struct sw_rt_action {
   int32_t kind;
   int32_t chunk;
   int32_t microbatch;
-  int32_t slot;
+  int32_t slot;   /* of the chunk: forward, backward, recv_forward */
+  int32_t takes;  /* buffer of p2p that it reads: sends; backward_data, but that
+                     of the model's last layer, the gradient that arrived; a
+                     forward whose stream the chunk before left on this stage */
+  int32_t leaves; /* buffer of p2p that it writes: recv_backward; forward, but
+                     that of the model's last layer; backward_data, but that of
+                     its first */
+  int32_t peer;   /* stage at the other end of a transfer */
+  int32_t reserved;
 } sw_rt_action;
 
 /* Arena of one stage: byte offsets of its parts. Parameters, gradients and
- * optimizer hold the layer blocks of the runs one after the other, then the
- * shared block; optimizer is master, then m, then v, each `optimizer_elements`
- * long. A slot holds, per layer in order, the stream that enters (stream_bytes,
- * aligned 256) and the saved values. p2p holds, in order and as far as they
- * exist: the stream that leaves (unless last stage), the gradient that arrives
- * (unless last), the gradient that leaves (unless first). */
+ * optimizer hold the layer blocks of the runs of all chunks one after the
+ * other, then the shared block; optimizer is master, then m, then v, each
+ * `optimizer_elements` long. Slots hold those of each chunk; chunks whose slots
+ * are of one size share them. A slot holds, per layer of the chunk in order,
+ * the stream that enters (stream_bytes, aligned 256) and the saved values. p2p
+ * holds buffers of one stream, aligned 256, with the numbers that actions
+ * name. */
 typedef struct sw_rt_arena {
   int64_t parameters, gradients, optimizer, slots, p2p, comm, workspace, total;
   int64_t parameters_bytes, gradients_bytes, optimizer_bytes, slots_bytes,
       p2p_bytes, comm_bytes, workspace_bytes;
   int64_t elements;           /* of parameters incl. shared block */
   int64_t optimizer_elements; /* elements / zero degree */
-  int64_t slot_bytes;
   int64_t gradient_stream;    /* offset in workspace of two stream buffers */
-  int32_t num_slots;
-  int32_t reserved;
 } sw_rt_arena;
 
-typedef struct sw_rt_stage {
-  int32_t num_runs, num_actions;
+/* Consecutive layers that a microbatch passes in one action. A stage has
+ * several chunks under schedules of virtual stages; the layers between two of
+ * its chunks are on other stages. */
+typedef struct sw_rt_chunk {
+  int32_t num_runs, num_slots;
   const sw_rt_run *runs;
+  int64_t first_slot; /* offset of its slots in the slots of the arena; the same
+                         of chunks that share theirs, as is num_slots */
+  int64_t slot_bytes; /* of one */
+  int32_t position;   /* among the chunks of all stages, in the model's order */
+  int32_t reserved;
+} sw_rt_chunk;
+
+typedef struct sw_rt_stage {
+  int32_t num_chunks, num_actions;
+  const sw_rt_chunk *chunks;
   const sw_rt_action *actions;
   sw_rt_block shared;      /* shared parameters on this stage, maybe empty */
   uint32_t shared_owners;  /* bit i: stage i owns the shared block too */

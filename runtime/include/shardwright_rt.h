@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-#define SW_RT_ABI_VERSION 5
+#define SW_RT_ABI_VERSION 6
 
 typedef enum sw_rt_status {
   SW_RT_OK = 0,

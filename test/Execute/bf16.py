@@ -109,6 +109,7 @@ def check_all(model, reference, alone, gradients, fields):
 # (gradients, a plan's fields); None: those of bf16 plans, f32.
 PLANS = [(None, {"dp": 2, "zero": 1}), (None, {"tp": 2}),
          (None, {"tp": 2, "sp": True, "recompute": "full"}), (None, {"pp": 2, "micro": 2}),
+         (None, {"pp": 2, "vp": 2, "dp": 2, "zero": 1}),
          (None, {"dp": 2, "tp": 2, "pp": 2, "sp": True, "zero": 1, "recompute": "selective"}),
          ("bf16", {"micro": 8}), ("bf16", {"micro": 1}), ("bf16", {"dp": 2, "micro": 2}),
          ("bf16", {"dp": 4, "zero": 1}), ("bf16", {"tp": 2, "sp": True, "micro": 4}),

@@ -88,6 +88,7 @@ def goes_on(runs, has_mpi):
         runs.expect("so it does as MPI processes", under[:2] == rest[:2])
     others = {"one rank": dict(), "tensor ranks alone": dict(tp=2),
               "stages of other lengths": dict(pp=2, dp=2),
+              "stages in two chunks": dict(pp=2, vp=2, dp=2, zero=1, layers=[1, 2, 1, 1]),
               "data ranks, ZeRO 1": dict(dp=4, zero=1), "data ranks, ZeRO 0": dict(dp=2)}
     for name, degrees in others.items():
         other = runs.program(**degrees)
@@ -313,6 +314,8 @@ def main():
                              capture_output=True).returncode == 0
     goes_on(runs, has_mpi)
     shares(runs, "gpt2-tiny", "stages with one table", pp=2, tp=2)
+    shares(runs, "gpt2-tiny", "chunks with one table", pp=2, vp=2, layers=[0, 1, 1, 1], zero=1,
+           dp=2)
     shares(runs, "falcon-new-tiny", "replicas of a key/value head", tp=4, dp=2, zero=1)
     killed(runs)
     refused(runs)

@@ -91,6 +91,7 @@ def main():
     for name in ("llama-tiny", "gpt2-tiny"):
         model = parity.Model(arguments.shardwright, name, arguments.work)
         batch = 4
+        chunks = [model.facts["layers"] - 2, 1, 1, 0]
 
         def host(dtype):
             plan = plans.plan(model.facts, micro=batch, batch=batch, dtype=dtype)
@@ -103,6 +104,9 @@ def main():
                 ("bf16", "compute", {"micro": 2, "gradients": "bf16"}),
                 ("f32", "communication", {"tp": 2, "sp": True, "micro": 2}),
                 ("bf16", "compute", {"pp": 2, "micro": 2}),
+                ("f32", "compute", {"pp": 2, "vp": 2, "layers": chunks, "tp": 2}),
+                ("bf16", "communication", {"pp": 2, "vp": 2, "layers": chunks, "dp": 2,
+                                           "zero": 1}),
                 ("f32", "compute", {"dp": 2, "tp": 2, "pp": 2, "sp": True, "zero": 1,
                                     "recompute": "selective"})]
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:

@@ -1,13 +1,14 @@
-//===- mutate.cpp - Programs that lack or repeat one collective -----------===//
+//===- mutate.cpp - Programs that lack or repeat one transfer of data -----===//
 //
 //   mutate MODEL PLAN list
 //   mutate MODEL PLAN (delete|double) NUMBER OUTPUT
 //   mutate MODEL PLAN none OUTPUT
 //
-// Brings a model under a plan to phase `partitioned`, changes one spmd
-// collective there (numbered in module order), runs sw-verify-ledger on the
-// result and then makes an executable of it all the same. Prints JSON: for
-// `list` one object a collective, else {"ledger_differs": bool, "notes": [...]}.
+// Brings a model under a plan to phase `scheduled`, changes one spmd collective
+// there (numbered in module order), or one transfer between stages (numbered
+// behind the collectives, by what its stage sends), runs sw-verify-ledger on
+// the result and then makes an executable of it all the same. Prints JSON: for
+// `list` one object a change, else {"ledger_differs": bool, "notes": [...]}.
 //
 // delete: an all_reduce gives its input, a reduce_scatter this rank's part of
 //   its input. No local op gives the whole from a part, so an all_gather is
@@ -16,6 +17,8 @@
 //   there.
 // double: the sum is taken twice (what all_reduce gave is reduced again; what
 //   reduce_scatter takes is all-reduced first); all_gather is called twice.
+// A transfer is deleted or doubled at both ends: else somebody would wait for
+//   ever.
 //
 //===----------------------------------------------------------------------===//
 #include "compiler/Codegen/ModuleEmitter.h"
@@ -54,6 +57,67 @@ std::vector<Operation *> collectivesOf(ModuleOp module) {
       found.push_back(op);
   });
   return found;
+}
+
+/// A send of a schedule.
+struct Transfer {
+  spmd::StageOp from;
+  spmd::ActionAttr send;
+};
+
+std::vector<Transfer> transfersOf(ModuleOp module) {
+  std::vector<Transfer> found;
+  for (auto stage : module.getOps<spmd::StageOp>())
+    for (auto action : stage.getSchedule()->getAsRange<spmd::ActionAttr>())
+      if (action.getKind() == spmd::ActionKind::SendForward ||
+          action.getKind() == spmd::ActionKind::SendBackward)
+        found.push_back({stage, action});
+  return found;
+}
+
+/// Makes an action of a stage `times` times.
+void repeat(spmd::StageOp stage, spmd::ActionAttr action, int times) {
+  llvm::SmallVector<Attribute> actions;
+  for (Attribute entry : stage.getScheduleAttr())
+    actions.append(entry == action ? times : 1, entry);
+  stage.setScheduleAttr(ArrayAttr::get(stage.getContext(), actions));
+}
+
+/// Makes a transfer `times` times at both ends. Its receive is in the same
+/// place among those from that stage as it is among the sends to the other.
+void repeat(ModuleOp module, Transfer transfer, int times) {
+  const int64_t to = transfer.send.getPeer(), from = transfer.from.getIndex();
+  int64_t place = 0;
+  for (const Transfer &other : transfersOf(module)) {
+    if (other.from != transfer.from || other.send.getPeer() != to)
+      continue;
+    if (other.send == transfer.send)
+      break;
+    ++place;
+  }
+  for (auto stage : module.getOps<spmd::StageOp>()) {
+    if (stage.getIndex() != to)
+      continue;
+    for (auto action : stage.getSchedule()->getAsRange<spmd::ActionAttr>()) {
+      const bool receives = action.getKind() == spmd::ActionKind::RecvForward ||
+                            action.getKind() == spmd::ActionKind::RecvBackward;
+      if (!receives || action.getPeer() != from || place-- > 0)
+        continue;
+      repeat(stage, action, times);
+      break;
+    }
+  }
+  repeat(transfer.from, transfer.send, times);
+}
+
+llvm::json::Object describe(Transfer transfer, int64_t number) {
+  return llvm::json::Object{
+      {"number", number},
+      {"function", transfer.from.getSymName().str()},
+      {"op", stringifyActionKind(transfer.send.getKind()).str()},
+      {"microbatch", transfer.send.getMicrobatch()},
+      {"chunk", transfer.send.getChunk()},
+      {"axes", llvm::json::Array{"pp"}}};
 }
 
 int fail(const cost::Failure &failure) {
@@ -160,8 +224,10 @@ bool Mutation::prepare(const std::string &modelPath,
     return false;
   (*module)->setAttr(plan::kTextAttr,
                      StringAttr::get(&context, cost::canonicalText(plan)));
-  return runPasses(
-      [&](OpPassManager &passes) { buildPlanPipeline(passes, options); });
+  return runPasses([&](OpPassManager &passes) {
+    buildPlanPipeline(passes, options);
+    passes.addPass(createOrderMicrobatchesPass());
+  });
 }
 
 bool Mutation::ledgerDiffers(ModuleOp checked, llvm::json::Array &notes) {
@@ -179,10 +245,9 @@ bool Mutation::ledgerDiffers(ModuleOp checked, llvm::json::Array &notes) {
   return failed(passes.run(checked)) && differs;
 }
 
-/// As buildPlanPipeline does from `partitioned` on, but for sw-verify-ledger.
+/// As buildPlanPipeline does from `scheduled` on, but for sw-verify-ledger.
 bool Mutation::lower() {
   return runPasses([&](OpPassManager &passes) {
-    passes.addPass(createOrderMicrobatchesPass());
     passes.addPass(createGroupRowOpsPass());
     passes.addPass(createAllocatePass());
     passes.addPass(createVerifyAllocationPass());
@@ -216,11 +281,17 @@ int Mutation::run(int argc, char **argv) {
   if (!prepare(argv[1], argv[2]))
     return fail(failure);
   const std::vector<Operation *> collectives = collectivesOf(*module);
+  const std::vector<Transfer> transfers = transfersOf(*module);
+  const auto count =
+      static_cast<int64_t>(collectives.size() + transfers.size());
   if (how == "list") {
     for (auto [number, op] : llvm::enumerate(collectives))
       llvm::outs() << llvm::json::Value(
                           describe(op, static_cast<int64_t>(number)))
                    << "\n";
+    int64_t number = static_cast<int64_t>(collectives.size());
+    for (const Transfer &transfer : transfers)
+      llvm::outs() << llvm::json::Value(describe(transfer, number++)) << "\n";
     return 0;
   }
 
@@ -231,13 +302,17 @@ int Mutation::run(int argc, char **argv) {
     differs = ledgerDiffers(*module, notes);
   } else {
     const int64_t number = std::atoll(argv[4]);
-    if (number < 0 || number >= static_cast<int64_t>(collectives.size()))
-      return fail(cost::Diag::flag_value,
-                  "expected a number below " +
-                      std::to_string(collectives.size()) + ", but got " +
-                      argv[4]);
-    Operation *op = collectives[number];
-    if (how == "double") {
+    if (number < 0 || number >= count)
+      return fail(cost::Diag::flag_value, "expected a number below " +
+                                              std::to_string(count) +
+                                              ", but got " + argv[4]);
+    const bool isTransfer = number >= static_cast<int64_t>(collectives.size());
+    Operation *op = isTransfer ? nullptr : collectives[number];
+    if (isTransfer) {
+      repeat(*module, transfers[number - collectives.size()],
+             how == "double" ? 2 : 0);
+      differs = ledgerDiffers(*module, notes);
+    } else if (how == "double") {
       repeat(op);
       differs = ledgerDiffers(*module, notes);
     } else if (!remove(op)) {

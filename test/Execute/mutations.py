@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""A collective that is missing or made twice must be noticed, twice.
+"""A collective or transfer that is missing or made twice must be noticed, twice.
 
-Compiled collectives: `mutate` deletes and doubles each spmd collective of a few
-plans in the partitioned IR. Then sw-verify-ledger must refuse the module, and
-the program made of it all the same must not train as one rank does.
+Compiled collectives: `mutate` deletes and doubles each spmd collective, and each
+transfer between stages, of a few plans in the scheduled IR. Then sw-verify-ledger
+must refuse the module, and the program made of it all the same must not train as
+one rank does.
 
 Collectives of the runtime (gradient buckets, tied embeddings, sums of the
 update, gathered parameters): Interpose.cpp leaves out or repeats each call of
 one step of a real run. The program must say that the ledger it measured is not
 the predicted one, and must not train as one rank does.
 
-Idempotent calls are the exception: made twice, an all_gather puts the same
-parts to the same places and a max over a group is already its own max. That
+Idempotent calls are the exception: made twice, an all_gather or a transfer puts
+the same to the same places and a max over a group is already its own max. That
 changes no number, and the ledger alone must notice it. The summary counts them.
 
   mutations.py --shardwright BIN --mutate BIN --cxx C++ --interpose O
@@ -34,6 +35,8 @@ COMPILED = [
     ("llama-tiny", dict(tp=2, sp=True, micro=4)),
     ("llama-tiny", dict(dp=2, tp=2, sp=True, pp=2, zero=1, micro=1, recompute="full")),
     ("gpt2-tiny", dict(dp=2, tp=2, pp=2, micro=2, recompute="selective")),
+    # Both stages send to and receive from each other, streams and gradients.
+    ("llama-tiny", dict(pp=2, vp=2, micro=4)),
 ]
 RUNTIME = [
     ("llama-tiny", dict(dp=2, tp=2, sp=True, pp=2, zero=1, micro=2)),
@@ -72,9 +75,12 @@ def mutant(model, reference, plan, mutate, entry, how):
     same, _, _ = trains_as_one_rank(model, reference, program, plan)
     program.unlink()
     idempotent = how == "double" and (
-        entry["op"] == "all_gather" or entry.get("reduce") == "max")
-    word = "%s %s: %s %s over %s in @%s" % (model.name, plans.describe(plan), how, entry["op"],
-                                           "+".join(entry["axes"]), entry["function"])
+        entry["op"] in ("all_gather", "send_forward", "send_backward") or
+        entry.get("reduce") == "max")
+    word = "%s %s: %s %s over %s in @%s%s" % (
+        model.name, plans.describe(plan), how, entry["op"], "+".join(entry["axes"]),
+        entry["function"], " of microbatch %d, chunk %d" % (entry["microbatch"], entry["chunk"])
+        if "chunk" in entry else "")
     return judge(word, idempotent, json.loads(text)["ledger_differs"], same)
 
 

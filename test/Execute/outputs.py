@@ -76,7 +76,8 @@ def check_trace(problems, path, plan):
     per_stage = ranks // plan["parallel"]["pp"]
     problems.want(names == {rank: "rank %d stage %d" % (rank, rank // per_stage)
                             for rank in range(ranks)}, "expected a name a rank, but got %s", names)
-    microbatches = plan["batch"]["global"] // (plan["parallel"]["dp"] * plan["batch"]["micro"])
+    microbatches = plan["schedule"]["chunks"] * (
+        plan["batch"]["global"] // (plan["parallel"]["dp"] * plan["batch"]["micro"]))
     for rank in range(ranks):
         actions = collections.Counter(
             event["name"] for event in spans[rank] if event["cat"] == "action")
@@ -96,6 +97,9 @@ def check_trace(problems, path, plan):
             ends.append(end)
 
 
+COMPUTATIONS = ("forward", "backward_data", "backward_weight")
+
+
 def predicted_actions(model, plan, folder):
     """Of each stage what `predict` says that it is at, in order of time."""
     trace = folder.parent / "predicted.trace"
@@ -105,13 +109,15 @@ def predicted_actions(model, plan, folder):
     for event in sorted(json.loads(trace.read_text())["traceEvents"],
                         key=lambda event: event.get("ts", 0)):
         if event.get("cat") == "action" and event["tid"] == 0:
-            actions[event["pid"]].append((event["name"], event["args"]["microbatch"]))
+            actions[event["pid"]].append((event["name"], event["args"]["microbatch"],
+                                          event["args"].get("chunk", 0)))
     return [actions[rank] for rank in sorted(actions)]
 
 
 def check_dry_run(problems, model, program, plan, summary, folder):
     predicted = predicted_actions(model, plan, folder)
-    ranks, pp = parity.ranks_of(plan), plan["parallel"]["pp"]
+    ranks, pp, chunks = (parity.ranks_of(plan), plan["parallel"]["pp"],
+                         plan["schedule"]["chunks"])
     microbatches = plan["batch"]["global"] // (plan["parallel"]["dp"] * plan["batch"]["micro"])
     for rank in range(ranks):
         # No data, and no other rank: it runs nothing.
@@ -122,14 +128,25 @@ def check_dry_run(problems, model, program, plan, summary, folder):
         problems.want((dry["rank"], dry["ranks"], dry["stage"]) == (rank, ranks, stage),
                       "expected rank %d of stage %d, but got %s", rank, stage, text[:200])
         actions = collections.Counter(action["action"] for action in dry["actions"])
-        compiled = [(action["action"], action["microbatch"]) for action in dry["actions"]
-                    if action["action"] not in ("reduce", "step")]
-        problems.want(compiled == predicted[stage], "expected the predicted trace of stage %d to "
-                      "have what its ranks do, %s, but got %s", stage, compiled, predicted[stage])
-        problems.want(actions["forward"] == actions["backward_data"] == microbatches and
+        compiled = [(action["action"], action["microbatch"], action.get("chunk", 0))
+                    for action in dry["actions"] if action["action"] not in ("reduce", "step")]
+        priced = predicted[stage]
+        if chunks > 1:
+            # Transfers of chunks are priced when they can go, not where both ends meet.
+            sends = [sorted(action for action in list_ if action[0].startswith("send"))
+                     for list_ in (compiled, priced)]
+            problems.want(sends[0] == sends[1] and sends[0], "expected the predicted trace of "
+                          "stage %d to send %s, but got %s", stage, *sends)
+            compiled, priced = ([action for action in list_ if action[0] in COMPUTATIONS]
+                                for list_ in (compiled, priced))
+        problems.want(compiled == priced, "expected the predicted trace of stage %d to "
+                      "have what its ranks do, %s, but got %s", stage, compiled, priced)
+        passes = chunks * microbatches  # of every chunk; the ends of the model have one side
+        problems.want(actions["forward"] == actions["backward_data"] == passes and
                       actions["reduce"] == actions["step"] == 1 and
-                      actions["recv_forward"] == (microbatches if stage else 0) and
-                      actions["send_forward"] == (microbatches if stage + 1 < pp else 0),
+                      actions["recv_forward"] == passes - (0 if stage else microbatches) and
+                      actions["send_forward"] == passes - (
+                          0 if stage + 1 < pp else microbatches),
                       "expected %d microbatches on stage %d, but got %s", microbatches, stage,
                       actions)
         groups = [entry.pop("group") for entry in dry["collectives"]]
@@ -145,7 +162,8 @@ def check_dry_run(problems, model, program, plan, summary, folder):
                       ledger["memory"], dry["memory"])
         text = parity.run([program, "--dry-run", "--rank", rank], cwd=folder)
         for pattern in (r"rank %d of %d" % (rank, ranks), r"stage %d of %d" % (stage, pp),
-                        "(?m)^actions of a step$", "forward microbatch 0 slot 0",
+                        "(?m)^actions of a step$", "forward microbatch 0 %sslot 0" % (
+                            "chunk 0 " if chunks > 1 else ""),
                         "(?m)^collectives of a step", "all_reduce over tp in forward: .* bytes, "
                         "ranks", "total_bytes %d" % dry["memory"]["total_bytes"]):
             problems.want(re.search(pattern, text), "expected '%s' in the dry run of rank %d",
@@ -158,14 +176,21 @@ def main():
     parser.add_argument("--work", required=True, type=pathlib.Path)
     arguments = parser.parse_args()
     model = parity.Model(arguments.shardwright, "llama-tiny", arguments.work)
-    plan = plans.plan(model.facts, dp=2, tp=2, pp=2, zero=1, micro=1)
-    program, trace = model.compile(plan), arguments.work / "run.trace"
-    folder = arguments.work / "folder"
+    problems = Problems()
+    check_outputs(problems, model, dict(zero=1), arguments.work)
+    check_outputs(problems, model, dict(vp=2), arguments.work)
+    print("\n".join(problems + ["outputs: %d problems" % len(problems)]))
+    return 1 if problems else 0
+
+
+def check_outputs(problems, model, fields, work):
+    plan = plans.plan(model.facts, dp=2, tp=2, pp=2, micro=1, **fields)
+    program, trace = model.compile(plan), work / "run.trace"
+    folder = work / "folder"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     command = [program, "--steps", STEPS, *model.training, "--trace", trace]
     environment = dict(os.environ, OPENBLAS_NUM_THREADS="1")
-    problems = Problems()
     lines = [json.loads(line) for line in parity.run(command + ["--json"], env=environment,
                                                      cwd=folder).splitlines()]
     summary = check_steps(problems, lines, plan)
@@ -177,8 +202,6 @@ def main():
         text), "expected a line a step, but got %s", text)
     problems.want(not list(folder.iterdir()), "expected no other file, but got %s",
                   list(folder.iterdir()))
-    print("\n".join(problems + ["outputs: %d problems" % len(problems)]))
-    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ ledger (cost model), the counted one (partitioned IR; `compile` refuses to write
 a program whose two ledgers differ) and the measured one (the runtime) must be
 equal as integers.
 
-  parity.py --shardwright BIN --work DIR [--set few|named|random|replicated|all] [--count 100]
-            [--seed 1] [--model llama-tiny] [--every N] [--mpi N] [--jobs 2]
+  parity.py --shardwright BIN --work DIR
+            [--set few|named|random|replicated|interleaved|all] [--count 100] [--seed 1]
+            [--model llama-tiny] [--layers N] [--every N] [--mpi N] [--jobs 2]
 """
 import argparse
 import array
@@ -57,12 +58,18 @@ def run(command, **arguments):
 
 
 class Model:
-    def __init__(self, shardwright, name, work):
+    def __init__(self, shardwright, name, work, layers=None):
+        """The golden model `name`, of another number of layers if that is given."""
         self.name, self.config = name, GOLDEN / name / "config.json"
         self.shardwright, self.work = shardwright, work / name
         # A program of an earlier compiler must not be taken for one of this.
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir(parents=True)
+        if layers:
+            config = json.loads(self.config.read_text())
+            config["n_layer" if "n_layer" in config else "num_hidden_layers"] = layers
+            self.config = self.work / "config.json"
+            self.config.write_text(json.dumps(config))
         sequence = json.loads((GOLDEN / name / "golden.json").read_text())["run"]["sequence"]
         facts = json.loads(run([shardwright, "inspect", self.config, "--sequence", sequence,
                                 "--json"]))
@@ -155,10 +162,12 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--shardwright", required=True)
     parser.add_argument("--work", required=True, type=pathlib.Path)
-    parser.add_argument("--set", choices=["few", "named", "random", "replicated", "all"], default="all")
+    parser.add_argument("--set", default="all", choices=[
+        "few", "named", "random", "replicated", "interleaved", "all"])
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model", action="append")
+    parser.add_argument("--layers", type=int, help="of the models, instead of their own")
     parser.add_argument("--every", type=int, default=1, help="only every Nth plan of a model")
     parser.add_argument("--mpi", type=int, default=0, help="also run every Nth plan under MPI")
     parser.add_argument("--jobs", type=int, default=2)
@@ -172,7 +181,7 @@ def main():
     if arguments.model == ["all"]:
         models = sorted(path.parent.name for path in GOLDEN.glob("*/golden.json"))
     for name in models:
-        model = Model(arguments.shardwright, name, arguments.work)
+        model = Model(arguments.shardwright, name, arguments.work, arguments.layers)
         alone = plans.plan(model.facts, micro=BATCH, batch=BATCH)
         reference = model.train(model.compile(alone), 1)
         todo = []
@@ -182,6 +191,8 @@ def main():
             todo += plans.replicated(model.facts, BATCH)
         if arguments.set in ("named", "all"):
             todo += plans.named(model.facts, BATCH)
+        if arguments.set in ("interleaved", "all"):
+            todo += plans.interleaved(model.facts, BATCH)
         if arguments.set in ("random", "all"):
             todo += plans.drawn(model.facts, arguments.count // 2, arguments.seed, BATCH)
         todo = todo[::arguments.every]

@@ -59,10 +59,13 @@ def kv_replicas(model, tp):
 
 
 def plan(model, dp=1, tp=1, pp=1, sp=False, zero=0, micro=1, batch=8, recompute="none",
-         schedule="1f1b", layers=None, full_layers=None, dtype="f64", gradients=None):
+         schedule="1f1b", vp=1, group=0, layers=None, full_layers=None, dtype="f64",
+         gradients=None):
     """A plan.json value. `model` has name, sha256, sequence and layers. With bf16
-    master copies are f32, as are gradients and their sums if not said otherwise."""
-    split = layers or even(model["layers"], pp)
+    master copies are f32, as are gradients and their sums if not said otherwise.
+    With vp > 1 the schedule is the interleaved one, with chunks that run `group`
+    microbatches in a row (0: pp), and `layers` is of pp * vp stages."""
+    split = layers or even(model["layers"], pp * vp)
     replicas = kv_replicas(model, tp)
     tensor = {"tp": tp} if replicas in (1, tp) else {"tp0": tp // replicas, "tp1": replicas}
     wide = "f32" if dtype == "bf16" else dtype
@@ -78,7 +81,8 @@ def plan(model, dp=1, tp=1, pp=1, sp=False, zero=0, micro=1, batch=8, recompute=
                  for axis, size in {"pp": pp, "dp": dp, **tensor}.items()],
         "parallel": parallel,
         "batch": {"global": batch, "micro": micro, "sequence": model["sequence"]},
-        "schedule": {"kind": schedule, "chunks": 1},
+        "schedule": {"kind": "interleaved" if vp > 1 else schedule, "chunks": vp,
+                     **({"microbatch_group": group} if group else {})},
         "stages": stages(split, recompute, full_layers, layer_kinds(model)),
         "dtypes": {**dict.fromkeys(("param", "compute"), dtype),
                    **dict.fromkeys(("reduce", "grad"), gradients or wide), "master": wide},
@@ -93,7 +97,12 @@ def describe(value):
     if parallel["sp"]:
         parts.append("sp")
     microbatches = batch["global"] // (parallel["dp"] * batch["micro"])
-    parts += ["z%d" % parallel["zero"], "m%d" % microbatches, value["schedule"]["kind"]]
+    schedule = value["schedule"]
+    parts += ["z%d" % parallel["zero"], "m%d" % microbatches, schedule["kind"]]
+    if schedule["chunks"] > 1:
+        parts.append("vp%d" % schedule["chunks"])
+    if "microbatch_group" in schedule:
+        parts.append("g%d" % schedule["microbatch_group"])
     per_stage = []
     for stage in value["stages"]:
         per_stage.append("".join("%d%s" % (count, policy[0]) for kind, count, policy in stage["runs"]
@@ -158,6 +167,41 @@ def named(model, batch=8):
                     yield plan(model, zero=zero, micro=micro, batch=batch, recompute=recompute, **layout)
 
 
+def interleaved(model, batch=8):
+    """Plans whose ranks run several chunks: as many as there are layers for, even
+    and uneven, with what changes their ledgers, in groups of all sizes."""
+    layers = model["layers"]
+
+    def uneven(stages):
+        # Embedding and head may stand alone; every other stage has a layer.
+        rest = layers - (stages - 2)
+        return [[0] + [1] * (stages - 2) + [rest], [rest] + [1] * (stages - 2) + [0],
+                [rest // 2] + [1] * (stages - 2) + [rest - rest // 2]]
+
+    for pp, vp in ((2, 2), (2, 3), (3, 2), (4, 2)):
+        if layers < pp * vp - 2:
+            continue
+        first, second, third = uneven(pp * vp)
+        layouts = [dict(layers=first, micro=batch // 8), dict(layers=second, recompute="full"),
+                   dict(layers=third, zero=1, dp=2, recompute="selective")]
+        if splits_heads(model, 2) and pp < 4:
+            layouts += [dict(layers=third, tp=2, sp=True, dp=2, zero=1, recompute="full",
+                             full_layers=1)]
+        for layout in layouts:
+            micro = layout.pop("micro", None) or max(
+                m for m in (1, 2, 4) if batch // layout.get("dp", 1) // m >= pp)
+            count = batch // layout.get("dp", 1) // micro
+            for group in groups(pp, count):
+                yield plan(model, pp=pp, vp=vp, group=group if group != pp else 0, micro=micro,
+                           batch=batch, **layout)
+
+
+def groups(pp, microbatches):
+    """Sizes of groups that fill a pipeline to the last microbatch."""
+    return [size for size in range(pp, microbatches + 1)
+            if microbatches % size == 0 or microbatches % size >= pp]
+
+
 def drawn(model, count, seed, batch=8):
     """`count` random legal plans; the same for the same seed."""
     generator = random.Random(seed)
@@ -170,12 +214,19 @@ def drawn(model, count, seed, batch=8):
             continue
         per_rank = batch // dp
         micro = generator.choice([m for m in (1, 2, 4, 8) if per_rank % m == 0])
-        cuts = sorted(generator.sample(range(1, model["layers"]), pp - 1))
+        vp = generator.choice([v for v in (1, 1, 2, 3) if pp * v <= model["layers"] and
+                               (v == 1 or pp > 1)])
+        sizes = groups(pp, per_rank // micro) if vp > 1 else [0]
+        if not sizes:
+            continue
+        group = generator.choice(sizes)
+        cuts = sorted(generator.sample(range(1, model["layers"]), pp * vp - 1))
         split = [b - a for a, b in zip([0] + cuts, cuts + [model["layers"]])]
         value = plan(model, dp=dp, tp=tp, pp=pp, sp=tp > 1 and generator.random() < 0.5,
                      zero=generator.choice([0, 1]), micro=micro, batch=batch,
                      recompute=generator.choice(["none", "selective", "full"]), layers=split,
-                     schedule=generator.choice(["1f1b", "gpipe"]),
+                     schedule=generator.choice(["1f1b", "gpipe"]), vp=vp,
+                     group=0 if group == pp else group,
                      full_layers=generator.choice([None, None, 1]))
         text = json.dumps(value)
         if text not in seen:

@@ -36,18 +36,30 @@ def Spmd_ActionAttr : AttrDef<Spmd_Dialect, "Action"> {
   let summary = "One action of a stage's schedule";
   let description = [{
     What a stage does, with which microbatch, in which activation slot, and of
-    which of its chunks (virtual stages), 0 if it has one.
+    which of its chunks (virtual stages), 0 if it has one. `takes` is the border
+    buffer that it reads (a send what leaves, a data gradient what arrived, or
+    what the chunk behind left on this very stage), `leaves` the one that it
+    writes (a forward its stream, a data gradient its gradient, a receive of a
+    gradient what arrives); `peer` is the index of the stage at the other end of
+    a transfer. What an action does not have is -1 and not printed.
 
     Constraints:
-    * (action_c1) microbatch, slot and chunk are at least 0.
+    * (action_c1) microbatch, slot and chunk are at least 0; takes, leaves and
+      peer at least -1.
 
-    Example: `#spmd.action<forward, 3, 1>`.
+    Examples: `#spmd.action<forward, 3, 1>`,
+    `#spmd.action<send_forward, 3, 0, chunk 1 takes 2 peer 0>`.
   }];
   let parameters = (ins EnumParameter<Spmd_ActionKind>:$kind,
                         "int64_t":$microbatch, "int64_t":$slot,
-                        DefaultValuedParameter<"int64_t", "0">:$chunk);
-  let assemblyFormat =
-      "`<` $kind `,` $microbatch `,` $slot (`,` `chunk` $chunk^)? `>`";
+                        DefaultValuedParameter<"int64_t", "0">:$chunk,
+                        DefaultValuedParameter<"int64_t", "-1">:$takes,
+                        DefaultValuedParameter<"int64_t", "-1">:$leaves,
+                        DefaultValuedParameter<"int64_t", "-1">:$peer);
+  let assemblyFormat = [{
+    `<` $kind `,` $microbatch `,` $slot (`,` `chunk` $chunk^)?
+    (`takes` $takes^)? (`leaves` $leaves^)? (`peer` $peer^)? `>`
+  }];
   let genVerifyDecl = 1;
 }
 

@@ -124,33 +124,44 @@ def Spmd_StageOp : Spmd_Op<"stage", [Symbol, HasParent<"::mlir::ModuleOp">]> {
   let description = [{
     What the ranks with coordinate `index` on `pp` run: `runs` is a list of
     `[function prefix, count, first layer]`; `prefix.forward`,
-    `prefix.data_grad` and `prefix.weight_grad` are the functions of a layer.
+    `prefix.data_grad` and `prefix.weight_grad` are the functions of a layer. A
+    stage of several chunks, which are parts of the model that do not follow one
+    another, runs `[function prefix, count, first layer, chunk]`.
     `schedule` is its list of `#spmd.action` for one optimizer step and `slots`
-    the activation slots that these use (both from phase `scheduled` on);
-    `arena` holds offsets and sizes under the names of `sw_rt_arena` (from phase
+    the activation slots that these use, chunk by chunk (both from phase
+    `scheduled` on); `arena` holds offsets and sizes under the names of
+    `sw_rt_arena`, and those of `sw_rt_chunk` chunk by chunk (from phase
     `allocated` on).
 
     Constraints:
     * (stage_c1) `index` is at least 0.
-    * (stage_c2) each run is `["prefix", count, first layer]`, counts at least
-      1.
+    * (stage_c2) each run is `["prefix", count, first layer]` or has its chunk
+      behind them; counts are at least 1, chunks (0 if not said) begin with 0
+      and go up by one.
     * (stage_c3) `schedule` holds `#spmd.action`.
-    * (stage_c4) forward and backward actions use slots below `slots`.
+    * (stage_c4) forward and backward actions and receives of a stream use slots
+      below those that `slots` says of their chunk.
 
     Factors: none. Work: that of its functions, as often as the schedule says.
 
     Example:
     ```mlir
     spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]],
-        schedule = [#spmd.action<forward, 0, 0>], slots = 1 : i64}
+        schedule = [#spmd.action<forward, 0, 0>], slots = array<i64: 1>}
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Int64Attr:$index,
                        ArrayAttr:$runs, OptionalAttr<ArrayAttr>:$schedule,
-                       OptionalAttr<Int64Attr>:$slots,
+                       OptionalAttr<DenseI64ArrayAttr>:$slots,
                        OptionalAttr<DictionaryAttr>:$arena);
   let assemblyFormat = "$sym_name attr-dict";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Chunk of one of `runs`.
+    static int64_t chunkOf(::mlir::Attribute run);
+    /// Number of chunks: one more than that of the last run.
+    int64_t getNumChunks();
+  }];
 }
 
 #endif // SHARDWRIGHT_DIALECTS_SPMD_IR_SPMDOPS

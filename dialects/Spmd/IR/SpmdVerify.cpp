@@ -8,13 +8,28 @@ using namespace shardwright::spmd;
 
 LogicalResult ActionAttr::verify(llvm::function_ref<InFlightDiagnostic()> error,
                                  ActionKind, int64_t microbatch, int64_t slot,
-                                 int64_t chunk) {
+                                 int64_t chunk, int64_t takes, int64_t leaves,
+                                 int64_t peer) {
   for (int64_t number : {microbatch, slot, chunk})
     if (number < 0) // action_c1
       return error() << "expected microbatch, slot and chunk to be at least 0, "
                         "but got "
                      << number;
+  for (int64_t number : {takes, leaves, peer})
+    if (number < -1) // action_c1
+      return error() << "expected takes, leaves and peer to be at least -1, "
+                        "but got "
+                     << number;
   return success();
+}
+
+int64_t StageOp::chunkOf(Attribute run) {
+  auto entries = cast<ArrayAttr>(run);
+  return entries.size() < 4 ? 0 : cast<IntegerAttr>(entries[3]).getInt();
+}
+
+int64_t StageOp::getNumChunks() {
+  return getRuns().empty() ? 1 : chunkOf(getRuns().getValue().back()) + 1;
 }
 
 namespace {
@@ -101,21 +116,31 @@ LogicalResult StageOp::verify() {
   if (getIndex() < 0) // stage_c1
     return emitOpError() << "expected index to be at least 0, but got "
                          << getIndex();
-  for (Attribute run : getRuns()) {
-    auto triple = dyn_cast<ArrayAttr>(run);
-    if (!triple || triple.size() != 3 || !isa<StringAttr>(triple[0]) ||
-        !isa<IntegerAttr>(triple[1]) || !isa<IntegerAttr>(triple[2]))
+  int64_t chunk = 0;
+  for (auto [number, run] : llvm::enumerate(getRuns())) {
+    auto entries = dyn_cast<ArrayAttr>(run);
+    if (!entries || (entries.size() != 3 && entries.size() != 4) ||
+        !isa<StringAttr>(entries[0]) ||
+        !llvm::all_of(entries.getValue().drop_front(),
+                      llvm::IsaPred<IntegerAttr>))
       return emitOpError() // stage_c2
              << "expected each run to be [\"function\", count, first layer], "
-                "but got "
+                "or "
+                "with its chunk behind them, but got "
              << run;
-    if (cast<IntegerAttr>(triple[1]).getInt() < 1) // stage_c2
-      return emitOpError() << "expected the count of " << triple[0]
+    if (cast<IntegerAttr>(entries[1]).getInt() < 1) // stage_c2
+      return emitOpError() << "expected the count of " << entries[0]
                            << " to be at least 1, but got "
-                           << cast<IntegerAttr>(triple[1]).getInt();
+                           << cast<IntegerAttr>(entries[1]).getInt();
+    const int64_t next = chunkOf(run);
+    if (next != chunk && (number == 0 || next != chunk + 1)) // stage_c2
+      return emitOpError() << "expected the chunk of " << run << " to be "
+                           << chunk << (number == 0 ? "" : " or the next")
+                           << ", but got " << next;
+    chunk = next;
   }
   if (std::optional<ArrayAttr> schedule = getSchedule()) {
-    int64_t slots = getSlots().value_or(0);
+    const ArrayRef<int64_t> slots = getSlots().value_or(ArrayRef<int64_t>());
     for (Attribute entry : *schedule) {
       auto action = dyn_cast<ActionAttr>(entry);
       if (!action) // stage_c3
@@ -124,10 +149,17 @@ LogicalResult StageOp::verify() {
                              << entry;
       bool usesSlot = action.getKind() == ActionKind::Forward ||
                       action.getKind() == ActionKind::BackwardData ||
-                      action.getKind() == ActionKind::BackwardWeight;
-      if (usesSlot && getSlots() && action.getSlot() >= slots) // stage_c4
+                      action.getKind() == ActionKind::BackwardWeight ||
+                      action.getKind() == ActionKind::RecvForward;
+      if (!usesSlot || !getSlots())
+        continue;
+      if (action.getChunk() >= static_cast<int64_t>(slots.size())) // stage_c4
+        return emitOpError() << "expected chunks below " << slots.size()
+                             << ", but got " << action;
+      if (action.getSlot() >= slots[action.getChunk()]) // stage_c4
         return emitOpError()
-               << "expected slots below " << slots << ", but got " << action;
+               << "expected slots below " << slots[action.getChunk()]
+               << ", but got " << action;
     }
   }
   return success();

@@ -8,8 +8,8 @@ int main(int argc, char **argv) {
   shardwright::runtime::cts::TinyPlan plan;
   if (argc < 2 || !shardwright::runtime::cts::parseTinyPlan(argv[1], plan)) {
     std::fprintf(stderr,
-                 "usage: %s dp=2,tp=2,pp=2,zero=1,micro=1,tied,1f1b,"
-                 "f32,device,fault=NAME [flags]\n",
+                 "usage: %s dp=2,tp=2,pp=2,vp=2,zero=1,micro=1,tied,"
+                 "1f1b,f32,device,fault=NAME [flags]\n",
                  argv[0]);
     return 5;
   }

@@ -54,7 +54,8 @@ struct BlockBuilder {
 };
 
 struct StageTables {
-  std::vector<sw_rt_run> runs;
+  std::vector<std::vector<sw_rt_run>> runs; ///< by chunk
+  std::vector<sw_rt_chunk> chunks;
   std::vector<sw_rt_action> actions;
 };
 
@@ -83,16 +84,74 @@ sw_rt_parameter matrix(const char *name, sw_rt_dim rows, sw_rt_dim columns,
   return p;
 }
 
+/// Chunks of a stage whose stream goes on, and whose stream comes from
+/// elsewhere. Each has border buffers of its own: of the stream that leaves and
+/// of the gradient that arrives, and of the gradient that leaves.
+struct Borders {
+  Borders(const TinyPlan &plan, int64_t stage)
+      : behind(plan.chunks - (stage + 1 == plan.pp)),
+        before(plan.chunks - (stage == 0)), first(stage == 0) {}
+  int64_t count() const { return 2 * behind + before; }
+  int64_t stream(int64_t chunk) const { return chunk < behind ? chunk : -1; }
+  int64_t arrives(int64_t chunk) const {
+    return chunk < behind ? behind + chunk : -1;
+  }
+  int64_t leaves(int64_t chunk) const {
+    return first && chunk == 0 ? -1 : 2 * behind + chunk - first;
+  }
+  int64_t behind, before;
+  bool first;
+};
+
 void addActions(const TinyPlan &plan, int64_t stage, int64_t microbatches,
                 int32_t &slots, std::vector<sw_rt_action> &actions) {
-  const bool first = stage == 0, last = stage + 1 == plan.pp;
-  auto act = [&](int32_t kind, int64_t m, int64_t slot) {
-    actions.push_back(
-        {kind, 0, static_cast<int32_t>(m), static_cast<int32_t>(slot)});
+  const bool first = stage == 0;
+  const Borders borders(plan, stage);
+  const int64_t next = (stage + 1) % plan.pp,
+                previous = (stage + plan.pp - 1) % plan.pp;
+  auto act = [&](int32_t kind, int64_t m, int64_t slot, int64_t chunk = 0) {
+    sw_rt_action action{kind,
+                        static_cast<int32_t>(chunk),
+                        static_cast<int32_t>(m),
+                        static_cast<int32_t>(slot),
+                        -1,
+                        -1,
+                        -1,
+                        0};
+    auto set = [](int32_t &field, int64_t value) {
+      field = static_cast<int32_t>(value);
+    };
+    switch (kind) {
+    case SW_RT_ACT_FORWARD:
+      set(action.leaves, borders.stream(chunk));
+      break;
+    case SW_RT_ACT_BACKWARD_DATA:
+      set(action.takes, borders.arrives(chunk));
+      set(action.leaves, borders.leaves(chunk));
+      break;
+    case SW_RT_ACT_SEND_FORWARD:
+      set(action.takes, borders.stream(chunk));
+      set(action.peer, next);
+      break;
+    case SW_RT_ACT_RECV_FORWARD:
+      set(action.peer, previous);
+      break;
+    case SW_RT_ACT_SEND_BACKWARD:
+      set(action.takes, borders.leaves(chunk));
+      set(action.peer, previous);
+      break;
+    case SW_RT_ACT_RECV_BACKWARD:
+      set(action.leaves, borders.arrives(chunk));
+      set(action.peer, next);
+      break;
+    default:
+      break;
+    }
+    actions.push_back(action);
   };
-  auto backward = [&](int64_t m, int64_t slot) {
-    act(SW_RT_ACT_BACKWARD_DATA, m, slot);
-    act(SW_RT_ACT_BACKWARD_WEIGHT, m, slot);
+  auto backward = [&](int64_t m, int64_t slot, int64_t chunk = 0) {
+    act(SW_RT_ACT_BACKWARD_DATA, m, slot, chunk);
+    act(SW_RT_ACT_BACKWARD_WEIGHT, m, slot, chunk);
   };
   slots = static_cast<int32_t>(microbatches);
   if (plan.oneFOneB && plan.pp == 2) {
@@ -120,20 +179,23 @@ void addActions(const TinyPlan &plan, int64_t stage, int64_t microbatches,
       }
     }
   } else {
-    for (int64_t m = 0; m < microbatches; ++m) {
-      if (!first)
-        act(SW_RT_ACT_RECV_FORWARD, m, m);
-      act(SW_RT_ACT_FORWARD, m, m);
-      if (!last)
-        act(SW_RT_ACT_SEND_FORWARD, m, 0);
-    }
-    for (int64_t m = microbatches; m-- > 0;) {
-      if (!last)
-        act(SW_RT_ACT_RECV_BACKWARD, m, 0);
-      backward(m, m);
-      if (!first)
-        act(SW_RT_ACT_SEND_BACKWARD, m, 0);
-    }
+    // One microbatch after the other through all chunks.
+    for (int64_t m = 0; m < microbatches; ++m)
+      for (int64_t c = 0; c < plan.chunks; ++c) {
+        if (borders.leaves(c) >= 0)
+          act(SW_RT_ACT_RECV_FORWARD, m, m, c);
+        act(SW_RT_ACT_FORWARD, m, m, c);
+        if (borders.stream(c) >= 0)
+          act(SW_RT_ACT_SEND_FORWARD, m, 0, c);
+      }
+    for (int64_t m = microbatches; m-- > 0;)
+      for (int64_t c = plan.chunks; c-- > 0;) {
+        if (borders.arrives(c) >= 0)
+          act(SW_RT_ACT_RECV_BACKWARD, m, 0, c);
+        backward(m, m, c);
+        if (borders.leaves(c) >= 0)
+          act(SW_RT_ACT_SEND_BACKWARD, m, 0, c);
+      }
   }
   act(SW_RT_ACT_REDUCE, 0, 0);
   act(SW_RT_ACT_STEP, 0, 0);
@@ -178,8 +240,7 @@ void addParameters(const TinyPlan &plan, Tables &t) {
 }
 
 sw_rt_arena arenaOf(const Tables &t, const TinyPlan &plan, int64_t stage,
-                    int64_t elements, int64_t slotBytes, int32_t slots,
-                    int64_t width) {
+                    int64_t elements, int64_t slotsBytes, int64_t width) {
   const TinyShape &x = tinyShape;
   const int64_t stream = aligned(x.tokens * H * width);
   sw_rt_arena a{};
@@ -187,11 +248,8 @@ sw_rt_arena arenaOf(const Tables &t, const TinyPlan &plan, int64_t stage,
   a.optimizer_elements = elements / (plan.zero ? plan.dp : 1);
   a.parameters_bytes = a.gradients_bytes = elements * width;
   a.optimizer_bytes = 3 * a.optimizer_elements * width;
-  a.slot_bytes = slotBytes;
-  a.num_slots = slots;
-  a.slots_bytes = slots * slotBytes;
-  a.p2p_bytes =
-      (2 * int64_t(stage + 1 < plan.pp) + int64_t(stage > 0)) * stream;
+  a.slots_bytes = slotsBytes;
+  a.p2p_bytes = Borders(plan, stage).count() * stream;
   // The largest all-reduce or reduce-scatter, over the smallest group.
   int64_t largest = std::max(x.tokens * H, 2 * x.tokens);
   for (const BlockBuilder *b : {&t.embed, &t.layer, &t.head, &t.shared})
@@ -235,6 +293,8 @@ bool parseTinyPlan(const std::string &text, TinyPlan &plan) {
       plan.tp = number;
     else if (key == "pp")
       plan.pp = number;
+    else if (key == "vp")
+      plan.chunks = number;
     else if (key == "zero")
       plan.zero = number;
     else if (key == "micro")
@@ -252,7 +312,9 @@ bool parseTinyPlan(const std::string &text, TinyPlan &plan) {
     else
       return false;
   }
-  return plan.dp > 0 && plan.tp > 0 && plan.pp > 0 && plan.micro > 0;
+  return plan.dp > 0 && plan.tp > 0 && plan.pp > 0 && plan.micro > 0 &&
+         plan.chunks > 0 && plan.layers >= plan.pp * plan.chunks &&
+         (plan.chunks == 1 || plan.pp > 1);
 }
 
 const sw_rt_program &tinyProgram(const TinyPlan &plan) {
@@ -281,37 +343,62 @@ const sw_rt_program &tinyProgram(const TinyPlan &plan) {
   const int64_t microbatches = tinyGlobalBatch / (plan.dp * plan.micro);
   const int64_t stream = aligned(x.tokens * H * width);
   t.stageTables.resize(static_cast<size_t>(plan.pp));
-  int64_t nextLayer = 0;
+  const int64_t positions = plan.pp * plan.chunks;
   for (int64_t stage = 0; stage < plan.pp; ++stage) {
     StageTables &s = t.stageTables[static_cast<size_t>(stage)];
     const bool first = stage == 0, last = stage + 1 == plan.pp;
-    const int32_t count = static_cast<int32_t>(
-        (stage + 1) * plan.layers / plan.pp - stage * plan.layers / plan.pp);
-    int64_t elements = 0, slot = 0;
-    if (first)
-      s.runs.push_back({0, 1, 0});
-    s.runs.push_back({1, count, nextLayer});
-    nextLayer += count;
-    if (last)
-      s.runs.push_back({2, 1, 0});
-    for (const sw_rt_run &run : s.runs) {
-      const sw_rt_kind &kind = t.kinds[static_cast<size_t>(run.kind)];
-      elements += run.count * kind.block.elements;
-      slot += run.count * (kind.saved_bytes + (run.kind == 0 ? 0 : stream));
+    int32_t slots = 0;
+    addActions(plan, stage, microbatches, slots, s.actions);
+    int64_t elements = 0, slotsBytes = 0;
+    s.runs.resize(static_cast<size_t>(plan.chunks));
+    for (int64_t c = 0; c < plan.chunks; ++c) {
+      std::vector<sw_rt_run> &runs = s.runs[static_cast<size_t>(c)];
+      const int64_t position = c * plan.pp + stage,
+                    layer = position * plan.layers / positions,
+                    end = (position + 1) * plan.layers / positions;
+      if (position == 0)
+        runs.push_back({0, 1, 0});
+      runs.push_back({1, static_cast<int32_t>(end - layer), layer});
+      if (position + 1 == positions)
+        runs.push_back({2, 1, 0});
+      int64_t slot = 0;
+      for (const sw_rt_run &run : runs) {
+        const sw_rt_kind &kind = t.kinds[static_cast<size_t>(run.kind)];
+        elements += run.count * kind.block.elements;
+        slot += run.count * (kind.saved_bytes + (run.kind == 0 ? 0 : stream));
+      }
+      // Chunks of one size share slots: those of each behind the one before.
+      int64_t before = 0, first = slotsBytes;
+      for (const sw_rt_chunk &other : s.chunks)
+        if (other.slot_bytes == slot) {
+          first = other.first_slot;
+          ++before;
+        }
+      s.chunks.push_back({static_cast<int32_t>(runs.size()), slots, runs.data(),
+                          first, slot, static_cast<int32_t>(position), 0});
+      for (sw_rt_action &action : s.actions)
+        if (action.chunk == c && (action.kind <= SW_RT_ACT_BACKWARD_WEIGHT ||
+                                  action.kind == SW_RT_ACT_RECV_FORWARD))
+          action.slot += static_cast<int32_t>(before) * slots;
+      slotsBytes += slots * slot;
     }
+    for (sw_rt_chunk &chunk : s.chunks)
+      chunk.num_slots = static_cast<int32_t>(
+          slots * std::count_if(s.chunks.begin(), s.chunks.end(),
+                                [&](const sw_rt_chunk &other) {
+                                  return other.slot_bytes == chunk.slot_bytes;
+                                }));
     sw_rt_stage table{};
     if (plan.tied && (first || last)) {
       table.shared = t.shared.block();
       table.shared_owners = 1u | 1u << (plan.pp - 1);
       elements += table.shared.elements;
     }
-    int32_t slots = 0;
-    addActions(plan, stage, microbatches, slots, s.actions);
-    table.num_runs = static_cast<int32_t>(s.runs.size());
+    table.num_chunks = static_cast<int32_t>(s.chunks.size());
     table.num_actions = static_cast<int32_t>(s.actions.size());
-    table.runs = s.runs.data();
+    table.chunks = s.chunks.data();
     table.actions = s.actions.data();
-    table.arena = arenaOf(t, plan, stage, elements, slot, slots, width);
+    table.arena = arenaOf(t, plan, stage, elements, slotsBytes, width);
     t.stages.push_back(table);
   }
 

@@ -24,9 +24,10 @@ namespace shardwright::runtime::cts {
 
 struct TinyPlan {
   int64_t dp = 1, tp = 1, pp = 1, zero = 0, micro = 1;
+  int64_t chunks = 1; ///< vp, of each stage; at most a layer each
   int64_t layers = 4;
   bool tied = false;     ///< head shares the table of embed
-  bool oneFOneB = false; ///< only for pp = 2
+  bool oneFOneB = false; ///< only for pp = 2 and one chunk
   bool singlePrecision = false;
   /// Carries device code (of no use), so it wants a GPU.
   bool device = false;

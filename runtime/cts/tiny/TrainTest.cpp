@@ -97,8 +97,9 @@ TEST_CASE("every plan equals one rank in losses, gradients and parameters") {
     const double tolerance = variant == ",f32" ? 1e-4 : 1e-11;
     for (const std::string plan :
          {"micro=1", "dp=2", "dp=4,zero=1", "tp=2", "tp=4", "pp=2", "pp=3",
-          "pp=2,1f1b", "dp=2,tp=2,zero=1", "pp=2,dp=2,micro=2",
-          "pp=2,dp=2,tp=2,zero=1", "pp=2,dp=2,tp=2,1f1b", "dp=8,zero=1"}) {
+          "pp=2,1f1b", "pp=2,vp=2", "pp=2,vp=2,dp=2,tp=2,zero=1",
+          "dp=2,tp=2,zero=1", "pp=2,dp=2,micro=2", "pp=2,dp=2,tp=2,zero=1",
+          "pp=2,dp=2,tp=2,1f1b", "dp=8,zero=1"}) {
       INFO(plan << variant);
       const std::string got = folder() / "got.safetensors";
       const Outcome run = train(plan + variant, fiveSteps + got);
@@ -123,7 +124,7 @@ TEST_CASE("threads and MPI give equal bits") {
                     b = folder() / "mpi.safetensors";
   for (const auto &[ranks, plan] :
        {std::pair(4, "dp=2,tp=2,zero=1"), std::pair(4, "pp=2,dp=2,tied,f32"),
-        std::pair(3, "pp=3")}) {
+        std::pair(3, "pp=3"), std::pair(4, "pp=2,vp=2,dp=2,tied")}) {
     INFO(plan);
     const Outcome threads = train(plan, fiveSteps + a);
     const Outcome mpi = trainOnMpi(ranks, plan, fiveSteps + b);
@@ -147,7 +148,8 @@ TEST_CASE("processes over sockets give the same bits as threads") {
   const std::string a = folder() / "threads.safetensors",
                     b = folder() / "sockets.safetensors";
   for (const auto &[ranks, plan] :
-       {std::pair(4, "dp=2,tp=2,zero=1"), std::pair(4, "pp=2,dp=2,tied,f32")}) {
+       {std::pair(4, "dp=2,tp=2,zero=1"), std::pair(4, "pp=2,dp=2,tied,f32"),
+        std::pair(2, "pp=2,vp=2,tied")}) {
     INFO(plan);
     const Outcome threads = train(plan, fiveSteps + a);
     const Outcome sockets = trainOnSockets(ranks, plan, fiveSteps + b);

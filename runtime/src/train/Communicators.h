@@ -7,7 +7,8 @@
 namespace shardwright::runtime {
 
 /// Ranks of the group that a ledger names by its axes ("dp+tp"), as `stage`'s
-/// rank sees it.
+/// rank sees it; of transfers this rank and the others that it sends to or
+/// receives from.
 std::vector<int> groupOf(const Stage &stage, const std::string &axes,
                          const std::string &collective);
 

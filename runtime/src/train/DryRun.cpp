@@ -35,11 +35,18 @@ Json dryRun(const sw_rt_program &program, const Mesh &mesh, int64_t rank) {
     result["coordinates"][mesh.getAxes()[i].name] =
         mesh.coordinate(rank, uint32_t(1) << i);
   Json layers = Json::array(), actions = Json::array();
-  for (int32_t i = 0; i < stage.tables.num_runs; ++i) {
-    const sw_rt_run &run = stage.tables.runs[i];
-    layers.push_back({{"kind", program.kinds[run.kind].name},
-                      {"count", run.count},
-                      {"first_layer", run.first_layer}});
+  Json slots = Json::array();
+  const bool isChunked = stage.chunks.size() > 1;
+  for (const Chunk &chunk : stage.chunks) {
+    for (int32_t i = 0; i < chunk.tables->num_runs; ++i) {
+      const sw_rt_run &run = chunk.tables->runs[i];
+      layers.push_back({{"kind", program.kinds[run.kind].name},
+                        {"count", run.count},
+                        {"first_layer", run.first_layer}});
+      if (isChunked)
+        layers.back()["chunk"] = slots.size();
+    }
+    slots.push_back(chunk.tables->num_slots);
   }
   for (int32_t i = 0; i < stage.tables.num_actions; ++i) {
     const sw_rt_action &action = stage.tables.actions[i];
@@ -48,6 +55,10 @@ Json dryRun(const sw_rt_program &program, const Mesh &mesh, int64_t rank) {
       json["microbatch"] = action.microbatch;
     if (usesSlot(action.kind))
       json["slot"] = action.slot;
+    if (isChunked && hasMicrobatch(action.kind))
+      json["chunk"] = action.chunk;
+    if (action.peer >= 0)
+      json["peer"] = action.peer;
     actions.push_back(json);
   }
   result["runs"] = layers;
@@ -65,7 +76,7 @@ Json dryRun(const sw_rt_program &program, const Mesh &mesh, int64_t rank) {
                           arena.optimizer_bytes + arena.slots_bytes +
                           arena.p2p_bytes + arena.comm_bytes +
                           arena.workspace_bytes}};
-  result["slots"] = arena.num_slots;
+  result["slots"] = slots;
   for (const MemoryTerm &term : memoryOfDevice(stage))
     result["memory_beside_arena"][term.name] = term.bytes;
   const Json predicted =
@@ -116,14 +127,18 @@ std::string dryRunText(const sw_rt_program &program, const Mesh &mesh,
   };
   for (const Json &run : json["runs"])
     line(run["count"].dump() + " x " + run["kind"].get<std::string>() +
-         ", first layer " + run["first_layer"].dump());
+         ", first layer " + run["first_layer"].dump() +
+         (run.contains("chunk") ? ", chunk " + run["chunk"].dump() : ""));
   text += "\nactions of a step\n";
   for (const Json &action : json["actions"]) {
     std::string content = action["action"];
     if (action.contains("microbatch"))
       content += " microbatch " + action["microbatch"].dump();
-    if (action.contains("slot"))
-      content += " slot " + action["slot"].dump();
+    for (const auto &[key, word] :
+         {std::pair("chunk", " chunk "), std::pair("slot", " slot "),
+          std::pair("peer", " stage ")})
+      if (action.contains(key))
+        content += word + action[key].dump();
     line(content);
   }
   text += "\ncollectives of a step (predicted)\n";

@@ -40,32 +40,82 @@ Stage::Stage(const sw_rt_program &program, const Mesh &mesh, int64_t rank)
       index(stageOf(program, mesh, rank)), tables(program.stages[index]) {
   streamBytes = program.stream_elements *
                 byteWidth(static_cast<sw_rt_dtype>(program.compute_dtype));
-  int64_t elements = 0, slot = 0;
-  for (int32_t r = 0; r < tables.num_runs; ++r) {
-    const sw_rt_run &run = tables.runs[r];
-    for (int32_t i = 0; i < run.count; ++i) {
-      Layer layer{&program.kinds[run.kind], run.first_layer + i, elements, -1,
-                  0};
-      // The first layer of the model reads tokens, not a stream.
-      if (!(isFirst() && layers.empty())) {
-        layer.streamOffset = slot;
-        slot += alignArena(streamBytes);
+  int32_t positions = 0;
+  for (int32_t i = 0; i < program.num_stages; ++i)
+    positions += program.stages[i].num_chunks;
+  int64_t elements = 0;
+  for (int32_t c = 0; c < tables.num_chunks; ++c) {
+    const sw_rt_chunk &table = tables.chunks[c];
+    Chunk chunk{&table, layers.size(), 0, table.position == 0,
+                table.position + 1 == positions};
+    int64_t slot = 0;
+    for (int32_t r = 0; r < table.num_runs; ++r) {
+      const sw_rt_run &run = table.runs[r];
+      for (int32_t i = 0; i < run.count; ++i) {
+        Layer layer{&program.kinds[run.kind], run.first_layer + i, elements, -1,
+                    0};
+        // The first layer of the model reads tokens, not a stream.
+        if (!chunk.isFirst || layers.size() != chunk.firstLayer) {
+          layer.streamOffset = slot;
+          slot += alignArena(streamBytes);
+        }
+        layer.savedOffset = slot;
+        slot += alignArena(layer.kind->saved_bytes);
+        elements += layer.kind->block.elements;
+        layers.push_back(layer);
       }
-      layer.savedOffset = slot;
-      slot += alignArena(layer.kind->saved_bytes);
-      elements += layer.kind->block.elements;
-      layers.push_back(layer);
     }
+    chunk.endLayer = layers.size();
+    chunks.push_back(chunk);
   }
   sharedElements = elements;
 }
 
-int Stage::neighbour(int step) const {
+bool Stage::has(bool Chunk::*end) const {
+  return std::any_of(chunks.begin(), chunks.end(),
+                     [&](const Chunk &chunk) { return chunk.*end; });
+}
+
+int Stage::rankOn(int32_t peer) const {
   int64_t stride = 1;
   for (size_t i = mesh.getAxes().size();
        i-- > static_cast<size_t>(program.pp_axis) + 1;)
     stride *= mesh.getAxes()[i].size;
-  return static_cast<int>(rank + step * stride);
+  return static_cast<int>(rank + (peer - index) * stride);
+}
+
+std::string Stage::checkActions() const {
+  const int64_t buffers =
+      tables.arena.p2p_bytes / std::max<int64_t>(1, alignArena(streamBytes));
+  for (int32_t i = 0; i < tables.num_actions; ++i) {
+    const sw_rt_action &action = tables.actions[i];
+    const auto outside = [&](const char *what, int64_t most, int32_t got) {
+      return "expected " + std::string(what) + " of action " +
+             std::to_string(i) + " of stage " + std::to_string(index) +
+             " to be below " + std::to_string(most) +
+             ", but the program's tables say " + std::to_string(got);
+    };
+    if (action.chunk < 0 || action.chunk >= tables.num_chunks)
+      return outside("chunk", tables.num_chunks, action.chunk);
+    if (action.microbatch < 0 || action.microbatch >= program.microbatches)
+      return outside("microbatch", program.microbatches, action.microbatch);
+    const int32_t slots = tables.chunks[action.chunk].num_slots;
+    if (action.slot < 0 || action.slot >= slots)
+      return outside("slot", slots, action.slot);
+    for (const int32_t buffer : {action.takes, action.leaves})
+      if (buffer < -1 || buffer >= buffers)
+        return outside("a border buffer", buffers, buffer);
+    const bool isTransfer = action.kind >= SW_RT_ACT_SEND_FORWARD &&
+                            action.kind <= SW_RT_ACT_RECV_BACKWARD;
+    const bool sends = action.kind == SW_RT_ACT_SEND_FORWARD ||
+                       action.kind == SW_RT_ACT_SEND_BACKWARD;
+    if (isTransfer && (action.peer < 0 || action.peer >= program.num_stages))
+      return outside("peer", program.num_stages, action.peer);
+    if ((sends && action.takes < 0) ||
+        (action.kind == SW_RT_ACT_RECV_BACKWARD && action.leaves < 0))
+      return outside("the border buffer", buffers, -1);
+  }
+  return "";
 }
 
 std::string Stage::check() const {
@@ -75,14 +125,32 @@ std::string Stage::check() const {
            ", but the program's tables say " + std::to_string(got);
   };
   const sw_rt_arena &arena = tables.arena;
-  int64_t slot = 0;
-  if (!layers.empty())
-    slot =
-        layers.back().savedOffset + alignArena(layers.back().kind->saved_bytes);
-  if (slot != arena.slot_bytes)
-    return differ("slot_bytes", slot, arena.slot_bytes);
-  if (arena.num_slots * slot != arena.slots_bytes)
-    return differ("slots_bytes", arena.num_slots * slot, arena.slots_bytes);
+  int64_t slots = 0;
+  for (const Chunk &chunk : chunks) {
+    int64_t slot = 0;
+    if (chunk.endLayer > chunk.firstLayer) {
+      const Layer &last = layers[chunk.endLayer - 1];
+      slot = last.savedOffset + alignArena(last.kind->saved_bytes);
+    }
+    if (slot != chunk.tables->slot_bytes)
+      return differ("slot_bytes", slot, chunk.tables->slot_bytes);
+    // Chunks whose slots are of one size share them.
+    const auto same =
+        std::find_if(chunks.begin(), chunks.end(), [&](const Chunk &other) {
+          return other.tables->slot_bytes == slot;
+        });
+    const int64_t first =
+        same->tables == chunk.tables ? slots : same->tables->first_slot;
+    if (first != chunk.tables->first_slot)
+      return differ("first_slot", first, chunk.tables->first_slot);
+    if (same->tables->num_slots != chunk.tables->num_slots)
+      return differ("num_slots", same->tables->num_slots,
+                    chunk.tables->num_slots);
+    if (same->tables == chunk.tables)
+      slots += chunk.tables->num_slots * slot;
+  }
+  if (slots != arena.slots_bytes)
+    return differ("slots_bytes", slots, arena.slots_bytes);
   const int64_t elements = sharedElements + tables.shared.elements;
   if (elements != arena.elements)
     return differ("elements", elements, arena.elements);
@@ -102,16 +170,12 @@ std::string Stage::check() const {
       3 * arena.optimizer_elements * width(program.master_dtype);
   if (arena.optimizer_bytes != state)
     return differ("optimizer_bytes", state, arena.optimizer_bytes);
-  const int64_t streams =
-      (2 * int64_t(!isLast()) + int64_t(!isFirst())) * alignArena(streamBytes);
-  if (arena.p2p_bytes < streams)
-    return differ("p2p_bytes", streams, arena.p2p_bytes);
   if (arena.gradient_stream + 2 * alignArena(streamBytes) >
       arena.workspace_bytes)
     return differ("workspace_bytes",
                   arena.gradient_stream + 2 * alignArena(streamBytes),
                   arena.workspace_bytes);
-  return "";
+  return checkActions();
 }
 
 void Stage::forEachParameter(

@@ -13,13 +13,20 @@ namespace shardwright::runtime {
 
 inline int64_t alignArena(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-/// One layer of a stage, in execution order.
+/// One layer of a stage, in execution order within its chunk.
 struct Layer {
   const sw_rt_kind *kind;
   int64_t number;       ///< for `{}` in names
   int64_t elements;     ///< offset of its parameter block
   int64_t streamOffset; ///< in a slot, of the stream that enters; -1 if none
   int64_t savedOffset;  ///< in a slot
+};
+
+/// Consecutive layers that a microbatch passes in one action.
+struct Chunk {
+  const sw_rt_chunk *tables;
+  size_t firstLayer, endLayer; ///< in Stage::layers
+  bool isFirst, isLast;        ///< whether it has the model's first, last layer
 };
 
 /// A parameter of a layer, or of the shared block.
@@ -51,12 +58,14 @@ public:
   int64_t rank;
   int64_t index; ///< of the stage
   const sw_rt_stage &tables;
-  std::vector<Layer> layers;
+  std::vector<Layer> layers; ///< of one chunk behind the other
+  std::vector<Chunk> chunks;
   int64_t sharedElements = 0; ///< offset of the shared block
   int64_t streamBytes = 0;
 
-  bool isFirst() const { return index == 0; }
-  bool isLast() const { return index + 1 == program.num_stages; }
+  /// Whether it reads the tokens, and whether it makes the loss.
+  bool isFirst() const { return has(&Chunk::isFirst); }
+  bool isLast() const { return has(&Chunk::isLast); }
   uint32_t axis(int32_t number) const {
     return number < 0 ? 0 : uint32_t(1) << number;
   }
@@ -64,8 +73,8 @@ public:
   int64_t dpRanks() const { return mesh.degree(dpAxis()); }
   /// Ranks over which optimizer state is sharded.
   int64_t zeroDegree() const { return program.zero ? dpRanks() : 1; }
-  /// Rank of the same coordinates on stage index + step.
-  int neighbour(int step) const;
+  /// Rank of the same other coordinates on stage `peer`.
+  int rankOn(int32_t peer) const;
   /// "" if the tables agree with each other, else what does not.
   std::string check() const;
 
@@ -95,6 +104,9 @@ public:
                    const Visit &visit) const;
 
 private:
+  bool has(bool Chunk::*end) const;
+  /// check() of the actions: indices that the tables have room for.
+  std::string checkActions() const;
   Line lineAt(const ParameterView &view, int64_t local, int64_t last) const;
 };
 

@@ -42,15 +42,17 @@ Trainer::Trainer(sw_rt_context &context, const sw_rt_program &program,
   if (stage.isFirst() || stage.isLast())
     batch.resize(static_cast<size_t>(tokensAt(program.microbatches)));
   context.group(context.mesh.all()).axesName = "world";
-  for (int32_t i = 0; i < stage.tables.num_actions; ++i)
-    if (stage.tables.actions[i].kind == SW_RT_ACT_BACKWARD_DATA)
-      lastBackward = &stage.tables.actions[i];
 }
 
 sw_rt_status Trainer::prepare(const Checkpoint *checkpoint) {
   std::string why = stage.check();
   if (!why.empty())
     return context.fail(SW_RT_INVALID_ARGUMENT, why);
+  lastBackwards.assign(stage.chunks.size(), nullptr);
+  for (int32_t i = 0; i < stage.tables.num_actions; ++i)
+    if (const sw_rt_action &action = stage.tables.actions[i];
+        action.kind == SW_RT_ACT_BACKWARD_DATA)
+      lastBackwards[static_cast<size_t>(action.chunk)] = &action;
   if (!arena.create(stage.tables.arena, *context.device, why) ||
       !inputs.create(*context.device, static_cast<int64_t>(batch.size()) + 8,
                      why))
@@ -198,12 +200,6 @@ sw_rt_status Trainer::run(const sw_rt_action &action) {
   const int64_t start = nowNanoseconds();
   const sw_rt_dtype dtype = static_cast<sw_rt_dtype>(program.compute_dtype);
   const int64_t count = program.stream_elements;
-  char *p2p = arena.at(Arena::P2p);
-  // As far as they exist: stream that leaves, gradient that arrives, gradient
-  // that leaves.
-  char *gradientArrives = p2p + alignArena(stage.streamBytes);
-  char *gradientLeaves =
-      p2p + (stage.isLast() ? 0 : 2 * alignArena(stage.streamBytes));
   const char *name = "";
   sw_rt_status status = SW_RT_OK;
   switch (action.kind) {
@@ -221,27 +217,27 @@ sw_rt_status Trainer::run(const sw_rt_action &action) {
     name = "send_forward";
     context.phase = SW_RT_FORWARD;
     status = context.device->collective(
-        {Call::Send, nullptr, stage.neighbour(1), dtype, SW_RT_SUM, p2p,
-         nullptr, count, Lane::StreamSends});
+        {Call::Send, nullptr, stage.rankOn(action.peer), dtype, SW_RT_SUM,
+         border(action.takes), nullptr, count, Lane::StreamSends});
     break;
   case SW_RT_ACT_RECV_FORWARD:
     name = "recv_forward";
     context.phase = SW_RT_FORWARD;
-    status = sw_rt_recv(&context, stage.neighbour(-1), dtype,
-                        stream(0, action.slot), count);
+    status = sw_rt_recv(&context, stage.rankOn(action.peer), dtype,
+                        stream(chunkOf(action).firstLayer, action), count);
     break;
   case SW_RT_ACT_SEND_BACKWARD:
     name = "send_backward";
     context.phase = SW_RT_DATA_GRAD;
     status = context.device->collective(
-        {Call::Send, nullptr, stage.neighbour(-1), dtype, SW_RT_SUM,
-         gradientLeaves, nullptr, count, Lane::GradientSends});
+        {Call::Send, nullptr, stage.rankOn(action.peer), dtype, SW_RT_SUM,
+         border(action.takes), nullptr, count, Lane::GradientSends});
     break;
   case SW_RT_ACT_RECV_BACKWARD:
     name = "recv_backward";
     context.phase = SW_RT_DATA_GRAD;
-    status =
-        sw_rt_recv(&context, stage.neighbour(1), dtype, gradientArrives, count);
+    status = sw_rt_recv(&context, stage.rankOn(action.peer), dtype,
+                        border(action.leaves), count);
     break;
   case SW_RT_ACT_REDUCE:
     name = "reduce";
@@ -260,39 +256,48 @@ sw_rt_status Trainer::run(const sw_rt_action &action) {
   if (context.trace.isEnabled())
     context.trace.add(name, "action", start,
                       "{\"microbatch\": " + std::to_string(action.microbatch) +
+                          (stage.chunks.size() > 1
+                               ? ", \"chunk\": " + std::to_string(action.chunk)
+                               : "") +
                           ", \"step\": " + std::to_string(number) + "}");
   return status;
 }
 
-char *Trainer::stream(size_t layer, int32_t slot) const {
-  const int64_t offset = stage.layers[layer].streamOffset;
-  return offset < 0 ? nullptr
-                    : arena.at(Arena::Slots) +
-                          slot * stage.tables.arena.slot_bytes + offset;
+char *Trainer::border(int32_t number) const {
+  return number < 0
+             ? nullptr
+             : arena.at(Arena::P2p) + number * alignArena(stage.streamBytes);
 }
 
-char *Trainer::streamOut(size_t layer, int32_t slot) const {
-  if (layer + 1 < stage.layers.size())
-    return stream(layer + 1, slot);
-  return stage.isLast() ? nullptr : arena.at(Arena::P2p);
+char *Trainer::slot(const sw_rt_action &action) const {
+  const sw_rt_chunk &chunk = *chunkOf(action).tables;
+  return arena.at(Arena::Slots) + chunk.first_slot +
+         action.slot * chunk.slot_bytes;
+}
+
+char *Trainer::stream(size_t layer, const sw_rt_action &action) const {
+  const int64_t offset = stage.layers[layer].streamOffset;
+  return offset < 0 ? nullptr : slot(action) + offset;
+}
+
+char *Trainer::streamOut(size_t layer, const sw_rt_action &action) const {
+  return layer + 1 < chunkOf(action).endLayer ? stream(layer + 1, action)
+                                              : border(action.leaves);
 }
 
 // The gradient passes between two buffers: layer i leaves it in buffer i mod 2.
-char *Trainer::gradientOut(size_t layer) const {
-  const int64_t bytes = alignArena(stage.streamBytes);
-  if (layer == 0 && !stage.isFirst())
-    return arena.at(Arena::P2p) + (stage.isLast() ? 0 : 2 * bytes);
+char *Trainer::gradientOut(size_t layer, const sw_rt_action &action) const {
   if (stage.layers[layer].streamOffset < 0)
     return nullptr;
+  if (layer == chunkOf(action).firstLayer)
+    return border(action.leaves);
   return arena.at(Arena::Workspace) + stage.tables.arena.gradient_stream +
-         static_cast<int64_t>(layer % 2) * bytes;
+         static_cast<int64_t>(layer % 2) * alignArena(stage.streamBytes);
 }
 
-char *Trainer::gradientIn(size_t layer) const {
-  if (layer + 1 < stage.layers.size())
-    return gradientOut(layer + 1);
-  return stage.isLast() ? nullptr
-                        : arena.at(Arena::P2p) + alignArena(stage.streamBytes);
+char *Trainer::gradientIn(size_t layer, const sw_rt_action &action) const {
+  return layer + 1 < chunkOf(action).endLayer ? gradientOut(layer + 1, action)
+                                              : border(action.takes);
 }
 
 sw_rt_frame Trainer::frameOf(size_t index, const sw_rt_action &action) {
@@ -307,13 +312,11 @@ sw_rt_frame Trainer::frameOf(size_t index, const sw_rt_action &action) {
       parameters + stage.sharedElements * paramWidth;
   frame.base[SW_RT_BASE_SHARED_GRADS] =
       gradients + stage.sharedElements * gradWidth;
-  frame.base[SW_RT_BASE_STREAM_IN] = stream(index, action.slot);
-  frame.base[SW_RT_BASE_STREAM_OUT] = streamOut(index, action.slot);
-  frame.base[SW_RT_BASE_GRAD_IN] = gradientIn(index);
-  frame.base[SW_RT_BASE_GRAD_OUT] = gradientOut(index);
-  frame.base[SW_RT_BASE_SAVED] = arena.at(Arena::Slots) +
-                                 action.slot * stage.tables.arena.slot_bytes +
-                                 layer.savedOffset;
+  frame.base[SW_RT_BASE_STREAM_IN] = stream(index, action);
+  frame.base[SW_RT_BASE_STREAM_OUT] = streamOut(index, action);
+  frame.base[SW_RT_BASE_GRAD_IN] = gradientIn(index, action);
+  frame.base[SW_RT_BASE_GRAD_OUT] = gradientOut(index, action);
+  frame.base[SW_RT_BASE_SAVED] = slot(action) + layer.savedOffset;
   frame.base[SW_RT_BASE_WORKSPACE] = arena.at(Arena::Workspace);
   frame.base[SW_RT_BASE_TOKENS] = inputs.at() + tokensAt(action.microbatch);
   frame.base[SW_RT_BASE_LABELS] = frame.base[SW_RT_BASE_TOKENS] + inputBytes;
@@ -364,7 +367,8 @@ sw_rt_status Trainer::forward(const sw_rt_action &action) {
   // The stream that leaves lies where the next one will.
   if (sw_rt_status status = context.device->await(Lane::StreamSends))
     return status;
-  for (size_t i = 0; i < stage.layers.size(); ++i) {
+  const Chunk &chunk = chunkOf(action);
+  for (size_t i = chunk.firstLayer; i < chunk.endLayer; ++i) {
     sw_rt_frame frame = frameOf(i, action);
     if (sw_rt_status status = call(stage.layers[i].kind->forward, SW_RT_FORWARD,
                                    stage.layers[i], frame))
@@ -376,7 +380,8 @@ sw_rt_status Trainer::forward(const sw_rt_action &action) {
 sw_rt_status Trainer::backward(const sw_rt_action &action) {
   if (sw_rt_status status = context.device->await(Lane::GradientSends))
     return status;
-  for (size_t i = stage.layers.size(); i-- > 0;) {
+  const Chunk &chunk = chunkOf(action);
+  for (size_t i = chunk.endLayer; i-- > chunk.firstLayer;) {
     const Layer &layer = stage.layers[i];
     sw_rt_frame frame = frameOf(i, action);
     // Values kept for the weight gradient live in the workspace until the next

@@ -60,14 +60,20 @@ private:
   char *loss() const {
     return inputs.at() + static_cast<int64_t>(batch.size());
   }
+  const Chunk &chunkOf(const sw_rt_action &action) const {
+    return stage.chunks[static_cast<size_t>(action.chunk)];
+  }
   sw_rt_frame frameOf(size_t layer, const sw_rt_action &action);
-  char *stream(size_t layer, int32_t slot) const;
-  char *streamOut(size_t layer, int32_t slot) const;
-  char *gradientIn(size_t layer) const;
-  char *gradientOut(size_t layer) const;
+  /// A buffer of p2p; null of number -1.
+  char *border(int32_t number) const;
+  char *slot(const sw_rt_action &action) const;
+  char *stream(size_t layer, const sw_rt_action &action) const;
+  char *streamOut(size_t layer, const sw_rt_action &action) const;
+  char *gradientIn(size_t layer, const sw_rt_action &action) const;
+  char *gradientOut(size_t layer, const sw_rt_action &action) const;
 
-  /// Whether gradients of a layer are reduced as soon as `action`, the last to
-  /// add to them, has made them: beside the backward of the layers below.
+  /// Whether gradients of a chunk's layers are reduced as soon as `action`, the
+  /// last to add to them, has made them: beside the backward of what follows.
   bool reducesEarly(const sw_rt_action &action) const;
   sw_rt_status reduceGradients();
   sw_rt_status reduceBlock(const sw_rt_block &block, int64_t elements,
@@ -92,8 +98,8 @@ private:
   DeviceMemory inputs; ///< the same on the device, then the loss
   Ledger recorded;     ///< of the part of a step that the device replays
   int64_t number = 0;           ///< of the step
-  /// Backward after which every gradient of the layers is whole.
-  const sw_rt_action *lastBackward = nullptr;
+  /// By chunk the backward after which every gradient of its layers is whole.
+  std::vector<const sw_rt_action *> lastBackwards;
   StepResult result;
   int64_t paramWidth, gradWidth, masterWidth, inputBytes;
 };

@@ -8,7 +8,8 @@
 namespace shardwright::runtime {
 
 bool Trainer::reducesEarly(const sw_rt_action &action) const {
-  return context.device->overlaps() && &action == lastBackward;
+  return context.device->overlaps() &&
+         &action == lastBackwards[static_cast<size_t>(action.chunk)];
 }
 
 // Shared parameters get gradients from several layers, so they come last.
@@ -16,8 +17,8 @@ sw_rt_status Trainer::reduceGradients() {
   context.phase = SW_RT_REDUCE;
   const sw_rt_status status = forEachBlock(
       [&](const sw_rt_block &block, int64_t elements, uint32_t owners) {
-        const bool isDone = context.device->overlaps() && lastBackward &&
-                            &block != &stage.tables.shared;
+        const bool isDone =
+            context.device->overlaps() && &block != &stage.tables.shared;
         return isDone ? SW_RT_OK : reduceBlock(block, elements, owners);
       });
   return status == SW_RT_OK ? context.device->await(Lane::Gradients) : status;

@@ -73,6 +73,12 @@ spmd.stage @s {index = 0 : i64, runs = [], schedule = [#spmd.action<forward, -1,
 
 // -----
 
+// action_c1
+// expected-error @below {{expected takes, leaves and peer to be at least -1, but got -2}}
+spmd.stage @s {index = 0 : i64, runs = [], schedule = [#spmd.action<send_forward, 0, 0 takes 0 peer -2>]}
+
+// -----
+
 // stage_c1
 // expected-error @below {{expected index to be at least 0, but got -1}}
 spmd.stage @s {index = -1 : i64, runs = []}
@@ -80,7 +86,7 @@ spmd.stage @s {index = -1 : i64, runs = []}
 // -----
 
 // stage_c2
-// expected-error @below {{expected each run to be ["function", count, first layer], but got ["dense.none", 2]}}
+// expected-error @below {{expected each run to be ["function", count, first layer], or with its chunk behind them, but got ["dense.none", 2]}}
 spmd.stage @s {index = 0 : i64, runs = [["dense.none", 2]]}
 
 // -----
@@ -88,6 +94,24 @@ spmd.stage @s {index = 0 : i64, runs = [["dense.none", 2]]}
 // stage_c2
 // expected-error @below {{expected the count of "dense.none" to be at least 1, but got 0}}
 spmd.stage @s {index = 0 : i64, runs = [["dense.none", 0, 0]]}
+
+// -----
+
+// stage_c2
+// expected-error @below {{expected each run to be ["function", count, first layer], or with its chunk behind them, but got ["dense.none", 2, 0, "1"]}}
+spmd.stage @s {index = 0 : i64, runs = [["dense.none", 2, 0, "1"]]}
+
+// -----
+
+// stage_c2
+// expected-error @below {{expected the chunk of ["dense.none", 1, 0, 1] to be 0, but got 1}}
+spmd.stage @s {index = 0 : i64, runs = [["dense.none", 1, 0, 1]]}
+
+// -----
+
+// stage_c2
+// expected-error @below {{expected the chunk of ["dense.none", 1, 2, 2] to be 0 or the next, but got 2}}
+spmd.stage @s {index = 0 : i64, runs = [["dense.none", 1, 0, 0], ["dense.none", 1, 2, 2]]}
 
 // -----
 
@@ -99,4 +123,16 @@ spmd.stage @s {index = 0 : i64, runs = [], schedule = ["forward"]}
 
 // stage_c4
 // expected-error @below {{expected slots below 1, but got #spmd.action<forward, 0, 1>}}
-spmd.stage @s {index = 0 : i64, runs = [], slots = 1 : i64, schedule = [#spmd.action<forward, 0, 1>]}
+spmd.stage @s {index = 0 : i64, runs = [], slots = array<i64: 1>, schedule = [#spmd.action<forward, 0, 1>]}
+
+// -----
+
+// stage_c4
+// expected-error @below {{expected slots below 1, but got #spmd.action<backward_data, 0, 1, chunk 1>}}
+spmd.stage @s {index = 0 : i64, runs = [], slots = array<i64: 2, 1>, schedule = [#spmd.action<forward, 0, 1>, #spmd.action<backward_data, 0, 1, chunk 1>]}
+
+// -----
+
+// stage_c4
+// expected-error @below {{expected chunks below 1, but got #spmd.action<forward, 0, 0, chunk 1>}}
+spmd.stage @s {index = 0 : i64, runs = [], slots = array<i64: 1>, schedule = [#spmd.action<forward, 0, 0, chunk 1>]}

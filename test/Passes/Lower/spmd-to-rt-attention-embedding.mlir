@@ -39,5 +39,5 @@ model.kind @embedding.none.forward(
 }
 
 model.param @embedding.0 : tensor<32x24xf32> in stream init zeros {kind = "embedding", index = 0, letters = "hf", hf_name = "0", hf_shape = array<i64: 32, 24>, hf_strides = array<i64: 24, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
-spmd.stage @stage0 {index = 0, runs = [["attention.none", 1, 0], ["embedding.none", 1, 0]], schedule = [], slots = 1, arena = {}}
+spmd.stage @stage0 {index = 0, runs = [["attention.none", 1, 0], ["embedding.none", 1, 0]], schedule = [], slots = array<i64: 1>, arena = {}}
 }

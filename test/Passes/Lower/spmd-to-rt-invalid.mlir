@@ -17,7 +17,7 @@ model.kind @a_letter_of_the_result_is_in_both_operands.none.forward(
 }
 
 model.param @a_letter_of_the_result_is_in_both_operands.0 : tensor<8x24xf32> in stream init zeros {kind = "a_letter_of_the_result_is_in_both_operands", index = 0, letters = "hf", hf_name = "0", hf_shape = array<i64: 8, 24>, hf_strides = array<i64: 24, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
-spmd.stage @stage0 {index = 0, runs = [["a_letter_of_the_result_is_in_both_operands.none", 1, 0]], schedule = [], slots = 1, arena = {}}
+spmd.stage @stage0 {index = 0, runs = [["a_letter_of_the_result_is_in_both_operands.none", 1, 0]], schedule = [], slots = array<i64: 1>, arena = {}}
 }
 
 // -----
@@ -38,7 +38,7 @@ model.kind @letters_of_an_operand_are_mixed_in_the_result.none.forward(
 }
 
 model.param @letters_of_an_operand_are_mixed_in_the_result.0 : tensor<6x24xf32> in stream init zeros {kind = "letters_of_an_operand_are_mixed_in_the_result", index = 0, letters = "hf", hf_name = "0", hf_shape = array<i64: 6, 24>, hf_strides = array<i64: 24, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
-spmd.stage @stage0 {index = 0, runs = [["letters_of_an_operand_are_mixed_in_the_result.none", 1, 0]], schedule = [], slots = 1, arena = {}}
+spmd.stage @stage0 {index = 0, runs = [["letters_of_an_operand_are_mixed_in_the_result.none", 1, 0]], schedule = [], slots = array<i64: 1>, arena = {}}
 }
 
 // -----
@@ -59,7 +59,7 @@ model.kind @an_operand_interleaves_what_it_keeps_and_what_is_summed.none.forward
 }
 
 model.param @an_operand_interleaves_what_it_keeps_and_what_is_summed.0 : tensor<6x24xf32> in stream init zeros {kind = "an_operand_interleaves_what_it_keeps_and_what_is_summed", index = 0, letters = "hf", hf_name = "0", hf_shape = array<i64: 6, 24>, hf_strides = array<i64: 24, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
-spmd.stage @stage0 {index = 0, runs = [["an_operand_interleaves_what_it_keeps_and_what_is_summed.none", 1, 0]], schedule = [], slots = 1, arena = {}}
+spmd.stage @stage0 {index = 0, runs = [["an_operand_interleaves_what_it_keeps_and_what_is_summed.none", 1, 0]], schedule = [], slots = array<i64: 1>, arena = {}}
 }
 
 // -----
@@ -77,7 +77,7 @@ model.kind @parts_of_an_inner_dim_are_not_whole_buffers.none.forward(
   model.return %z : tensor<8x2x96xf32>
 }
 
-spmd.stage @stage0 {index = 0, runs = [["parts_of_an_inner_dim_are_not_whole_buffers.none", 1, 0]], schedule = [], slots = 1, arena = {}}
+spmd.stage @stage0 {index = 0, runs = [["parts_of_an_inner_dim_are_not_whole_buffers.none", 1, 0]], schedule = [], slots = array<i64: 1>, arena = {}}
 }
 
 // -----
@@ -96,5 +96,5 @@ model.kind @an_attention_gradient_cannot_accumulate.none.forward(
   model.return
 }
 
-spmd.stage @stage0 {index = 0, runs = [["an_attention_gradient_cannot_accumulate.none", 1, 0]], schedule = [], slots = 1, arena = {}}
+spmd.stage @stage0 {index = 0, runs = [["an_attention_gradient_cannot_accumulate.none", 1, 0]], schedule = [], slots = array<i64: 1>, arena = {}}
 }

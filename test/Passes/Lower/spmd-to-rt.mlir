@@ -127,5 +127,5 @@ model.param @projections.1 : tensor<24x3x4x5xf32> in stream init zeros {kind = "
 model.param @conv1d.0 : tensor<24x3x4x5xf64> in stream init zeros {kind = "conv1d", index = 0, letters = "hfng", hf_name = "0", hf_shape = array<i64: 24, 3, 4, 5>, hf_strides = array<i64: 60, 20, 5, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
 model.param @mixed.0 : tensor<3x4x5x24xbf16> in stream init zeros {kind = "mixed", index = 0, letters = "hfng", hf_name = "0", hf_shape = array<i64: 3, 4, 5, 24>, hf_strides = array<i64: 480, 120, 24, 1>, hf_offset = 0, init_scale = 0.0, decay = false}
 model.param @kernels.0 : tensor<24xf32> in stream init zeros {kind = "kernels", index = 0, letters = "h", hf_name = "0", hf_shape = array<i64: 24>, hf_strides = array<i64: 1>, hf_offset = 0, init_scale = 0.0, decay = false}
-spmd.stage @stage0 {index = 0, runs = [["projections.none", 1, 0], ["conv1d.none", 1, 0], ["mixed.none", 1, 0], ["kernels.none", 1, 0], ["collectives.none", 1, 0]], schedule = [], slots = 1, arena = {}}
+spmd.stage @stage0 {index = 0, runs = [["projections.none", 1, 0], ["conv1d.none", 1, 0], ["mixed.none", 1, 0], ["kernels.none", 1, 0], ["collectives.none", 1, 0]], schedule = [], slots = array<i64: 1>, arena = {}}
 }

@@ -42,7 +42,7 @@ module attributes {sw.phase = "lowered", model.program = #program, plan.mesh = #
   model.kind @dense.none.data_grad(%x: tensor<4x1x16xf32> {model.arg = #model.arg<stream_in, 0>}) -> (tensor<4x1x16xf32> {model.res = #model.res<stream_out, 0>}) attributes {kind = "dense", policy = #model.recompute<none>, part = #model.part<forward>} {
     model.return %x : tensor<4x1x16xf32>
   }
-  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = 1 : i64, schedule = [#spmd.action<forward, 0, 0>], arena = {}}
+  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = array<i64: 1>, schedule = [#spmd.action<forward, 0, 0>], arena = {}}
 }
 
 // -----
@@ -308,7 +308,19 @@ module attributes {sw.phase = "scheduled", model.program = #program, plan.mesh =
     model.return %x : tensor<4x1x16xf32>
   }
   // expected-error @below {{phase 'scheduled': expected at least 1 of 'slots', but got 0}}
-  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = 0 : i64, schedule = []}
+  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = array<i64: 0>, schedule = []}
+}
+
+// -----
+
+// phase_c10
+#program = {name = "tiny", family = "llama", sequence = 8, vocab = 64, layers = 2, heads = 6, kv_heads = 2, head_dim = 4, hidden = 16, ffn = 32}
+module attributes {sw.phase = "scheduled", model.program = #program, plan.mesh = #plan.mesh<[pp=1,dp=2,tp=2]>, plan.text = "{}"} {
+  model.kind @dense.none.forward(%x: tensor<4x1x16xf32> {model.arg = #model.arg<stream_in, 0>}) -> (tensor<4x1x16xf32> {model.res = #model.res<stream_out, 0>}) attributes {kind = "dense", policy = #model.recompute<none>, part = #model.part<forward>} {
+    model.return %x : tensor<4x1x16xf32>
+  }
+  // expected-error @below {{phase 'scheduled': expected 'slots' of 2 chunks, but got those of 1}}
+  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 1, 0, 0], ["dense.none", 1, 1, 1]], slots = array<i64: 1>, schedule = []}
 }
 
 // -----
@@ -320,7 +332,7 @@ module attributes {sw.phase = "allocated", model.program = #program, plan.mesh =
     model.return %x : tensor<4x1x16xf32>
   }
   // expected-error @below {{phase 'allocated': expected 'arena', but got none}}
-  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = 1 : i64, schedule = [#spmd.action<forward, 0, 0>]}
+  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = array<i64: 1>, schedule = [#spmd.action<forward, 0, 0>]}
 }
 
 // -----
@@ -334,7 +346,7 @@ module attributes {sw.phase = "allocated", model.program = #program, plan.mesh =
   model.kind @dense.none.forward(%x: tensor<4x1x16xf32> {model.arg = #model.arg<stream_in, 0>}) -> (tensor<4x1x16xf32> {model.res = #model.res<stream_out, 0>}) attributes {kind = "dense", policy = #model.recompute<none>, part = #model.part<forward>} {
     model.return %x : tensor<4x1x16xf32>
   }
-  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = 1 : i64, schedule = [#spmd.action<forward, 0, 0>], arena = {}}
+  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = array<i64: 1>, schedule = [#spmd.action<forward, 0, 0>], arena = {}}
 }
 
 // -----
@@ -347,5 +359,5 @@ module attributes {sw.phase = "allocated", model.program = #program, plan.mesh =
     %z = model.gelu %x in mlp {letters = "sbh", approximate = true, plan.axes = {}, spmd.address = []} : (tensor<4x1x16xf32>) -> tensor<4x1x16xf32>
     model.return %x : tensor<4x1x16xf32>
   }
-  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = 1 : i64, schedule = [#spmd.action<forward, 0, 0>], arena = {}}
+  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = array<i64: 1>, schedule = [#spmd.action<forward, 0, 0>], arena = {}}
 }

@@ -68,7 +68,7 @@ module attributes {sw.phase = "scheduled", model.program = #program, plan.mesh =
   model.kind @dense.none.forward(%x: tensor<4x1x16xf32> {model.arg = #model.arg<stream_in, 0>}) -> (tensor<4x1x16xf32> {model.res = #model.res<stream_out, 0>}) attributes {kind = "dense", policy = #model.recompute<none>, part = #model.part<forward>} {
     model.return %x : tensor<4x1x16xf32>
   }
-  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = 1 : i64, schedule = [#spmd.action<forward, 0, 0>]}
+  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = array<i64: 1>, schedule = [#spmd.action<forward, 0, 0>]}
 }
 
 // -----
@@ -81,7 +81,7 @@ module attributes {sw.phase = "allocated", model.program = #program, plan.mesh =
     %z = model.gelu %x in mlp {letters = "sbh", approximate = true, plan.axes = {}, spmd.address = [#rt.addr<stream_out, 0>]} : (tensor<4x1x16xf32>) -> tensor<4x1x16xf32>
     model.return %z : tensor<4x1x16xf32>
   }
-  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = 1 : i64, schedule = [#spmd.action<forward, 0, 0>], arena = {total = 4096 : i64}}
+  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = array<i64: 1>, schedule = [#spmd.action<forward, 0, 0>], arena = {total = 4096 : i64}}
 }
 
 // -----
@@ -97,5 +97,5 @@ module attributes {sw.phase = "lowered", model.program = #program, plan.mesh = #
   rt.func @dense.none.forward {
     rt.launch @kernel0 [#rt.addr<stream_in, 0>] -> [#rt.addr<stream_out, 0>]
   }
-  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = 1 : i64, schedule = [#spmd.action<forward, 0, 0>], arena = {total = 4096 : i64}}
+  spmd.stage @stage0 {index = 0 : i64, runs = [["dense.none", 2, 0]], slots = array<i64: 1>, schedule = [#spmd.action<forward, 0, 0>], arena = {total = 4096 : i64}}
 }

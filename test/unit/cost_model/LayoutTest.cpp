@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <numeric>
 #include <random>
 
 using namespace shardwright::cost;
@@ -305,6 +306,32 @@ TEST_CASE("memory of a rank, by hand") {
   memory = memoryOf(program, plan, 0);
   CHECK(memory.p2p == Bytes(0));
   CHECK(memory.comm == Bytes(0));
+}
+
+TEST_CASE("chunks whose slots are of one size share them") {
+  Program program = twoGemms();
+  const auto memory = [&](const std::vector<int64_t> &layers, int64_t stage) {
+    program.layers = std::accumulate(layers.begin(), layers.end(), int64_t(0));
+    program.stack = {{0, program.layers}};
+    Plan plan = f32(planFor(program, 2, 1, 1, false, 0, 1, 4));
+    plan.schedule = ScheduleKind::Interleaved;
+    plan.chunks = 2;
+    plan.stages.clear();
+    for (int64_t count : layers)
+      plan.stages.push_back(
+          {{{program.kinds[0].name, count, Recompute::None}}});
+    return memoryOf(program, plan, stage);
+  };
+  const int64_t layer = memory({1, 1, 1, 1}, 0).saved.count() / 5;
+  CHECK(layer > 0);
+  // The first stage goes forward twice through both chunks, and is then up to
+  // two microbatches ahead in the first: 4 and 2 at most, 5 together.
+  CHECK(memory({2, 1, 2, 1}, 0).saved == Bytes(5 * 2 * layer));
+  CHECK(memory({2, 1, 1, 1}, 0).saved == Bytes((4 * 2 + 2) * layer));
+  CHECK(memory({1, 1, 2, 1}, 0).saved == Bytes((4 + 2 * 2) * layer));
+  // The last goes back at once through its second chunk: 3 and 1, 3 together.
+  CHECK(memory({1, 2, 1, 2}, 1).saved == Bytes(3 * 2 * layer));
+  CHECK(memory({1, 2, 1, 1}, 1).saved == Bytes((3 * 2 + 1) * layer));
 }
 
 TEST_CASE("ZeRO 1 divides the optimizer state by the data ranks") {
