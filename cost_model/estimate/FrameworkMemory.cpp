@@ -259,7 +259,9 @@ StageEstimate estimateStageMemory(const Program &program,
     facts = &made;
   StageEstimate estimate;
   MemoryParts &parts = estimate.memory;
-  parts = memoryOf(program, plan, table, stage, facts);
+  parts = memoryOf(program, plan, table, stage, facts,
+                   profile.framework == Framework::Native ? SavedIn::Slots
+                                                          : SavedIn::Blocks);
   const FrameworkMemory framework(program, hardware, profile, plan, table,
                                   stage,
                                   facts->inFlight[static_cast<size_t>(stage)]);

@@ -41,10 +41,16 @@ int64_t largestBlock(const Program &program, const Plan &plan,
 /// Master weights and moments of a rank, wherever they live.
 Bytes optimizerStateBytes(const Program &program, const Plan &plan,
                           const LayerTable &table, int64_t stage);
+/// Where values are saved for the backward pass.
+enum class SavedIn {
+  Slots, ///< of a static arena: MemoryParts
+  Blocks ///< that are allocated as they are needed: what is held at once
+};
 /// `facts` of the plan's schedule may be null; they are made then.
 MemoryParts memoryOf(const Program &program, const Plan &plan,
                      const LayerTable &table, int64_t stage,
-                     const ScheduleFacts *facts = nullptr);
+                     const ScheduleFacts *facts = nullptr,
+                     SavedIn where = SavedIn::Slots);
 ScheduleFacts scheduleFacts(const Plan &plan);
 ParameterBlock sharedBlock(const Plan &plan, const Program &program,
                            const LayerTable &table, int64_t stage);

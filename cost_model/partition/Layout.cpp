@@ -352,9 +352,24 @@ static Bytes slotBytes(const std::vector<Bytes> &saved,
   return sum;
 }
 
+/// Of all chunks together at the fullest of `moments`.
+static Bytes mostAtOnce(const std::vector<Bytes> &saved,
+                        const std::vector<Bytes> &kept,
+                        const std::vector<InFlight> &moments) {
+  Bytes most(0);
+  for (const InFlight &moment : moments) {
+    Bytes held(0);
+    for (size_t chunk = 0; chunk < saved.size(); ++chunk)
+      held += moment.saved[chunk] * saved[chunk] +
+              moment.kept[chunk] * kept[chunk];
+    most = std::max(most, held);
+  }
+  return most;
+}
+
 MemoryParts memoryOf(const Program &program, const Plan &plan,
                      const LayerTable &table, int64_t stage,
-                     const ScheduleFacts *facts) {
+                     const ScheduleFacts *facts, SavedIn where) {
   MemoryParts memory;
   int64_t elements = 0, stateElements = 0;
   Bytes staging(0), workspace(0);
@@ -394,17 +409,9 @@ MemoryParts memoryOf(const Program &program, const Plan &plan,
   const ScheduleFacts &schedule = facts ? *facts : made;
   const std::vector<InFlight> &moments =
       schedule.inFlight[static_cast<size_t>(stage)];
-  if (splitsBackward(plan.schedule)) {
-    for (const InFlight &moment : moments) {
-      Bytes held(0);
-      for (size_t chunk = 0; chunk < saved.size(); ++chunk)
-        held += moment.saved[chunk] * saved[chunk] +
-                moment.kept[chunk] * kept[chunk];
-      memory.saved = std::max(memory.saved, held);
-    }
-  } else {
-    memory.saved = slotBytes(saved, moments);
-  }
+  memory.saved = splitsBackward(plan.schedule) || where == SavedIn::Blocks
+                     ? mostAtOnce(saved, kept, moments)
+                     : slotBytes(saved, moments);
   const Bytes stream = aligned(streamBytes(program, plan));
   const BorderBuffers &borders = schedule.borders[static_cast<size_t>(stage)];
   memory.p2p = borders.count() * stream;

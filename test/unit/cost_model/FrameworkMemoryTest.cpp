@@ -1,11 +1,14 @@
 #include "cost_model/estimate/Estimate.h"
 #include "cost_model/estimate/StageWork.h"
+#include "cost_model/partition/LayerTable.h"
 #include "cost_model/partition/Layout.h"
+#include "cost_model/rules/Rules.h"
 #include "SmallPrograms.h"
 #include "Shipped.h"
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <map>
 
 using namespace shardwright::cost;
@@ -135,6 +138,44 @@ TEST_CASE("inputs that are gathered and kept outweigh gathering them again") {
   // Behind either norm of 6 layers the other 3 ranks' parts of 512 x 1024.
   CHECK((first(program, profile, plan).memory.saved - again).count() ==
         6 * 2 * 3 * (512 / 4) * 1024 * 2);
+}
+
+TEST_CASE("chunks of two sizes: blocks are given back, slots lie apart") {
+  // Interleaved on two ranks, eight microbatches; the first rank runs one layer
+  // and then two. It warms up with 4 forwards, so that 5 are in flight.
+  Program program = llama();
+  Plan plan = planFor(program, 2, 1, 1, false, 0, 1, 8);
+  plan.schedule = ScheduleKind::Interleaved;
+  plan.chunks = 2;
+  plan.stages = evenStages(program, 4, Recompute::None);
+  int64_t layers[] = {1, 1, 2, 2};
+  for (size_t stage = 0; stage < 4; ++stage)
+    for (StageRun &run : plan.stages[stage].runs)
+      if (isLayer(program.kinds[static_cast<size_t>(
+              kindIndex(program, run.kind))]))
+        run.count = layers[stage];
+  REQUIRE(checkPlan(program, plan, ModelCheck::NameOnly).empty());
+  const LayerTable table(program, plan);
+  const ScheduleFacts facts = scheduleFacts(plan);
+  Bytes layer(0);
+  forEachRun(plan, 0, [&](const StageRun &run, int64_t chunk) {
+    if (chunk == 1)
+      layer = table.of(run).memory.saved;
+  });
+  int64_t atOnce = 0, ofFirst = 0, ofSecond = 0; // layers
+  for (const InFlight &moment : facts.inFlight[0]) {
+    atOnce = std::max(atOnce, moment.saved[0] + 2 * moment.saved[1]);
+    ofFirst = std::max(ofFirst, moment.saved[0]);
+    ofSecond = std::max(ofSecond, moment.saved[1]);
+  }
+  const auto saved = [&](SavedIn where) {
+    return memoryOf(program, plan, table, 0, &facts, where).saved;
+  };
+  CHECK(saved(SavedIn::Blocks) == atOnce * layer);
+  CHECK(saved(SavedIn::Slots) == (ofFirst + 2 * ofSecond) * layer);
+  CHECK(saved(SavedIn::Blocks) < saved(SavedIn::Slots));
+  CHECK(first(program, profileOf("megatron-core"), plan).memory.saved ==
+        saved(SavedIn::Blocks));
 }
 
 TEST_CASE("reserved memory is allocated memory and fragments") {
