@@ -221,13 +221,11 @@ Bytes streamBytes(const Program &program, const Plan &plan);
 ///   any moment of the saved bytes of all layers of a chunk for each microbatch
 ///   that it holds, and their kept bytes for each whose weight gradient is
 ///   left;
-/// - p2p: one aligned stream for each of the schedule's border buffers: GPipe
-/// and
-///   1F1B the stream that leaves and the gradient that arrives (unless last
-///   stage) and the gradient that leaves (unless first);
+/// - p2p: one aligned stream for each of the schedule's border buffers: under
+///   GPipe and 1F1B the stream that leaves and the gradient that arrives (unless
+///   last stage) and the gradient that leaves (unless first);
 /// - comm: the largest staging of any collective of the step, aligned, where
-/// keys
-///   and values that go round stay as they arrive until a forward attention
+///   keys and values that go round stay as they arrive until a forward attention
 ///   ends (cp - 1 parts) and take turns in two buffers backward, with their
 ///   gradients (Transformer Engine d0067d0, context_parallel.py,
 ///   AttnFuncWithCPAndKVP2P); under ZeRO 2 and 3 the whole gradient of the
