@@ -69,6 +69,10 @@ Launch launch(Framework framework, const LaunchQuestion &question);
 /// Megatron-LM's pretrain_gpt.py, without the arguments that describe the
 /// model, data and optimizer.
 Launch megatronLaunch(const LaunchQuestion &question);
+/// What the loss of pretrain_gpt.py, fused or not, holds of logits in f32 on a
+/// rank that has the head, beyond what `profile` prices.
+Bytes megatronLossCopies(const Program &program, const Plan &plan,
+                         const Profile &profile);
 /// torchtitan.train and its TOML: parallelism, training, activation checkpoint,
 /// quantization.
 Launch titanLaunch(const LaunchQuestion &question);

@@ -122,21 +122,6 @@ bool fusesLoss(const Question &question) {
   return question.profile.loss.saved == 0;
 }
 
-/// What its loss, fused or not, holds of logits in f32 beyond the profile
-/// (core/tensor_parallel/cross_entropy.py, calculate_logits_max; the kernels of
-/// Transformer Engine that hold none are refused by validate_args).
-Bytes lossCopies(const Question &question) {
-  constexpr double copies = 6; // of 10 an element at the peak, 4 are priced
-  const Plan &plan = question.plan;
-  const double logits = static_cast<double>(plan.sequence / plan.cp) *
-                        static_cast<double>(plan.microBatch) *
-                        static_cast<double>(paddedVocab(
-                            question.program.vocab, plan.tp)) /
-                        static_cast<double>(plan.tp);
-  return Bytes(static_cast<int64_t>(
-      std::max(0.0, copies - question.profile.loss.saved) * logits));
-}
-
 /// p2p of interleaved chunks overlaps unless it is switched off, and has to
 /// with two stages; without chunks it never does.
 bool switchesTransfersOff(const Question &question) {
@@ -285,6 +270,19 @@ const ArgumentRow rows[] = {
 
 } // namespace
 
+Bytes megatronLossCopies(const Program &program, const Plan &plan,
+                         const Profile &profile) {
+  // core/tensor_parallel/cross_entropy.py, calculate_logits_max. Kernels of
+  // Transformer Engine that hold none are refused by validate_args.
+  constexpr double copies = 6; // of 10 an element at the peak, 4 are priced
+  const double logits =
+      static_cast<double>(plan.sequence / plan.cp) *
+      static_cast<double>(plan.microBatch) *
+      static_cast<double>(paddedVocab(program.vocab, plan.tp) / plan.tp);
+  return Bytes(static_cast<int64_t>(
+      std::max(0.0, copies - profile.loss.saved) * logits));
+}
+
 void megatronUnsaid(const Program &program, const Plan &plan,
                     std::vector<std::string> &unsaid) {
   const std::vector<StageLayers> stages = stageLayers(program, plan);
@@ -311,7 +309,9 @@ Launch megatronLaunch(const LaunchQuestion &question) {
   result.torchrun = torchrunArguments(question);
   result.program = {{"pretrain_gpt.py", ""}};
   result.arguments = arguments(rows, question);
-  if (const Bytes copies = lossCopies(question); copies > Bytes(0))
+  if (const Bytes copies =
+          megatronLossCopies(question.program, plan, question.profile);
+      copies > Bytes(0))
     result.notes.push_back(
         "the loss of pretrain_gpt.py holds logits in f32, which the profile " +
         question.profile.name + " does not price: up to " + bytesText(copies) +

@@ -281,6 +281,8 @@ ExitCode runPlan(const PlanOptions &options, Streams streams) {
     warn("the best plan is within 1 % of the memory limit; --memory-limit asks "
          "for more room",
          streams.err);
+  warnOfLoss(question.profile, question.model.program, best.plan, best.estimate,
+             found.options.memoryLimit, streams.err);
   if (!options.output.empty()) {
     if (!writeText(options.output, best.text, failure) ||
         !options.depfile.write(options.output, options.inputs(), failure))

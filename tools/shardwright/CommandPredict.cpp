@@ -291,7 +291,8 @@ void printPrediction(const Question &question, const Plan &plan,
 
 /// Does the plan fit? What people may want to know of it goes to stderr.
 bool checkFit(const PredictOptions &options, const Question &question,
-              const Estimate &estimate, Streams streams, Failure &failure) {
+              const Plan &plan, const Estimate &estimate, Streams streams,
+              Failure &failure) {
   size_t fullest = 0;
   const Bytes memory = fullestStage(estimate, fullest);
   if (!staysBelow(memory, question.memoryLimit)) {
@@ -304,10 +305,13 @@ bool checkFit(const PredictOptions &options, const Question &question,
       return refuse(failure, Diag::plan_does_not_fit, message);
     }
     warn(message, streams.err);
-  } else if (static_cast<double>(memory.count()) >
-             0.99 * static_cast<double>(question.memoryLimit.count())) {
-    warn("the plan is within 1 % of the memory limit", streams.err);
+    return true;
   }
+  if (static_cast<double>(memory.count()) >
+      0.99 * static_cast<double>(question.memoryLimit.count()))
+    warn("the plan is within 1 % of the memory limit", streams.err);
+  warnOfLoss(question.profile, question.model.program, plan, estimate,
+             question.memoryLimit, streams.err);
   return true;
 }
 
@@ -376,7 +380,7 @@ ExitCode runPredict(const PredictOptions &options, Streams streams) {
       !writeText(options.traceFile, traceText(question, plan), failure))
     return report(failure, streams.err);
 
-  if (!checkFit(options, question, estimate, streams, failure) ||
+  if (!checkFit(options, question, plan, estimate, streams, failure) ||
       (!options.expected.empty() &&
        !checkExpectation(options.expected, options.tolerance, json, failure)))
     return report(failure, streams.err);

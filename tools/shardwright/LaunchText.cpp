@@ -1,5 +1,6 @@
 #include "tools/shardwright/LaunchText.h"
 
+#include "cost_model/base/Format.h"
 #include "tools/shardwright/Command.h"
 
 #include <algorithm>
@@ -91,6 +92,29 @@ void warnOfUnsaid(Framework framework, const Program &program,
     warn("nobody can tell " + std::string(name(framework)) +
              " of this plan (`export` refuses it): " + text,
          err);
+}
+
+void warnOfLoss(const Profile &profile, const Program &program,
+                const Plan &plan, const Estimate &estimate, Bytes limit,
+                std::ostream &err) {
+  if (profile.framework != Framework::MegatronCore)
+    return;
+  const Bytes copies = megatronLossCopies(program, plan, profile);
+  for (int64_t rank = 0; rank < plan.pp; ++rank) {
+    const std::vector<int64_t> own = stagesOfRank(plan, rank);
+    if (std::find(own.begin(), own.end(), stageCount(plan) - 1) == own.end())
+      continue;
+    const Bytes memory = estimate.stages[static_cast<size_t>(rank)].total();
+    if (staysBelow(memory, limit) && !staysBelow(memory + copies, limit))
+      warn("the plan fits with a loss that keeps its logits in 16 bits, as " +
+               profile.name +
+               " has Transformer Engine's; that of Megatron-LM's "
+               "pretrain_gpt.py holds up to " +
+               bytesText(copies) + " more on a rank of stage " +
+               std::to_string(rank) + ", too much by " +
+               bytesText(excess(memory + copies, limit)),
+           err);
+  }
 }
 
 std::string launchScript(const Launch &launch,

@@ -2,6 +2,7 @@
 #ifndef SHARDWRIGHT_TOOLS_SHARDWRIGHT_LAUNCHTEXT_H
 #define SHARDWRIGHT_TOOLS_SHARDWRIGHT_LAUNCHTEXT_H
 
+#include "cost_model/estimate/Estimate.h"
 #include "cost_model/launch/Launch.h"
 #include "tools/shardwright/PlanJson.h"
 
@@ -23,6 +24,11 @@ Json configJson(const cost::Launch &launch);
 /// be told (cost::unsaid); `native` is told all of it by `compile`.
 void warnOfUnsaid(cost::Framework framework, const cost::Program &program,
                   const cost::Plan &plan, std::ostream &err);
+/// Warns where a plan fits under one of Megatron's profiles, but not with what
+/// Megatron-LM's own loss holds beside (cost::megatronLossCopies).
+void warnOfLoss(const cost::Profile &profile, const cost::Program &program,
+                const cost::Plan &plan, const cost::Estimate &estimate,
+                cost::Bytes limit, std::ostream &err);
 /// All of it: environment, command, config, notes.
 Json launchJson(const cost::Launch &launch);
 
